@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Protocol, Self
 
 import numpy as np
@@ -47,6 +47,7 @@ from calibench.tensors.scores import rows_at_once
 _AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
 _SCORED_AT_ONCE = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
+_MOST_KEPT_HITS = 1 << 22  # of calibrated models that top-label errors share, 4 bytes each
 _KEPT = 1 << 20  # probabilities that are kept, in place of made again for each metric: 8 MB
 _LISTED_FROM = 1 / 32  # above which probabilities are listed for bins of all usual numbers
 _STAGES = (24, 64)  # draws after which it is asked whether they are enough
@@ -94,6 +95,7 @@ class Floors:
         self._seed, self._most = seed, draws
         self._are_logs, self._claims = are_logs, claims
         self._labels: dict[tuple[int, int], Integers] = {}
+        self._hits_before: dict[tuple[int, int], Integers] = {}
         self._cells: tuple[TopLabelError, Cells] | None = (
             None  # of the last error, value and floor of which need them
         )
@@ -222,9 +224,10 @@ class Floors:
 
     def _draw_enough(self, error: ErrorOfCells, sums: Sums, number: Number) -> Floats:
         """Values for calibrated models: estimates of as many as are enough for the verdict on a number, else of all."""
-        if self._claims is not None and self._number(error) > 2 * _STAGES[-1]:
-            ends = [*_STAGES, self._number(error)]
-            for values in self._draw_until(error, sums, ends, near=number.value):
+        claim, most = self._claims and self._claims.find(number.key), self._number(error)
+        if self._claims and claim and claim.verdict and most > 2 * _STAGES[-1]:
+            drawn = self._draw_until(error, sums, [*_STAGES, most], near=claim.verdict.floor)
+            for values in islice(drawn, len(_STAGES)):
                 if self._claims.is_proved_by_draws(number, values):
                     return values
         return self.draw_errors(error, sums)
@@ -241,6 +244,8 @@ class Floors:
             metric.error_of_cells if near is None else partial(metric.estimate_error, near=near)
         )
         draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
+        if near is not None and self._keeps_draws(metric, ends[-1]):
+            draw = self._hits_of_kept_draws
         values: Floats = np.empty(0)
         for hits_of_part in draw(metric, count.shape, [0, *ends]):
             with one_thread():
@@ -261,6 +266,29 @@ class Floors:
         most, random = limit_draws(ends[-1], correct.singles), np.random.default_rng(self._seed)
         for start, end in pairwise(min(end, most) for end in ends):
             yield map(torch.from_numpy, correct.draws(end - start, random))
+
+    def _keeps_draws(self, error: ErrorOfCells, draws: int) -> bool:
+        """Whether so many calibrated models are kept for an error: one whose cells are pieces of few sorted pairs."""
+        return (
+            isinstance(error, TopLabelError)
+            and self._scores.device.type == "cpu"
+            and draws * len(self._target) <= _MOST_KEPT_HITS
+            and self.sorted_pairs.cut(error) is not None
+        )
+
+    def _hits_of_kept_draws(
+        self, error: ErrorOfCells, shape: torch.Size, ends: Sequence[int]
+    ) -> Iterator[Iterator[Tensor]]:
+        """Hits in each cell as `_drawn_hits` gives them, of models that are drawn once for all such errors."""
+        assert isinstance(error, TopLabelError)  # `_keeps_draws`
+        cuts = self.sorted_pairs.cut(error)
+        for start, end in pairwise(ends):
+            if (start, end) not in self._hits_before:
+                random = np.random.default_rng([self._seed, 2, start])
+                drawn = self.sorted_pairs.draw_hits_before(end - start, random)
+                self._hits_before[start, end] = drawn
+            hits = np.diff(self._hits_before[start, end][:, cuts]).astype(np.float64)
+            yield iter([torch.from_numpy(hits)])
 
     def _hits_of_drawn_labels(
         self, error: ErrorOfCells, shape: torch.Size, ends: Sequence[int]
@@ -284,8 +312,9 @@ class Floors:
                 yield block.view(-1, *shape).double()
 
     def forget_labels(self) -> None:
-        """Let go of the labels of calibrated models; they are drawn again where they are needed again."""
+        """Let go of the labels and hits of calibrated models; they are drawn again where they are needed again."""
         self._labels.clear()
+        self._hits_before.clear()
 
     def _draw_labels(self, start: int, end: int) -> Integers:
         """Labels of the calibrated models between two numbers, (N, draws): by inversion of each distribution."""

@@ -146,7 +146,7 @@ def restore_calibrator(content: Mapping[str, Any], name: str) -> Calibrator | No
         calibrator = _build_unfitted(content, name)
         state = {key: torch.tensor(value, dtype=torch.float64) for key, value in parameters.items()}
         calibrator.load_state_dict(state)
-    except (RuntimeError, TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError, OverflowError):
         return None  # the file holds a summary of the parameters only, or the class is not loaded
     return calibrator if calibrator.fitted else None
 

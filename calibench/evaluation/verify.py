@@ -24,6 +24,8 @@ from calibench.tensors.arrays import Floats
 _FITTED = "calibrator"  # in place of the name of a metric
 _DRAWS = 200  # of a floor: what float16 may move it by is several times the error of so many
 _ERRORS = 1.645  # standard errors of a mean that it is below with 95 %
+_MOST_LISTED = 64  # calibrators, metrics and numbers of bins
+_LARGEST = 10_000  # number of bins, rounds and the like
 _OTHER_MACHINE = 1e-5  # relative: another order of summation, fits that stop at 1e-6 or so
 
 
@@ -88,7 +90,7 @@ def verify_entry(entry: Entry) -> Verification:
     Nothing is imported for a name in it: calibrators and metrics of plug-ins count if they are installed.
 
     Raises:
-        CorruptRun: If a file of it is damaged or altered.
+        CorruptRun: If a file of it is damaged or altered, or its numbers would take time or memory without end.
         UsageError: If its numbers need a calibrator or a metric that is not installed.
     """
     entry.check()
@@ -101,9 +103,25 @@ def verify_entry(entry: Entry) -> Verification:
         if content["evaluation"].get("metrics"):
             import_exports(metrics)  # four seconds, for torchmetrics, that other entries do without
         return _compare_with_logits(content, sets, exact=entry.exact)
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, OverflowError, RecursionError) as error:
         text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
         raise CorruptRun(text) from error
+
+
+def _check_extent(name: str, settings: object) -> None:
+    """Raise a CorruptRun where settings, which somebody else chose, would take time or memory without end."""
+    if isinstance(settings, Mapping):
+        for key, value in settings.items():
+            _check_extent(str(key), value)
+    elif isinstance(settings, list) and name != "priors":  # one a class
+        if len(settings) > _MOST_LISTED:
+            raise CorruptRun(
+                f"metrics.json: `{name}` lists {len(settings):,}, and at most {_MOST_LISTED} are verified"
+            )
+        for value in settings:
+            _check_extent(name, value)
+    elif isinstance(settings, int) and abs(settings) > _LARGEST:
+        raise CorruptRun(f"metrics.json: `{name}` is above {_LARGEST:,}, the most that is verified")
 
 
 def find_wrong_numbers(
@@ -111,17 +129,19 @@ def find_wrong_numbers(
 ) -> Sequence[Difference]:
     """The numbers of a run's metrics.json that differ from those of given logits by more than float16 can make them.
 
-    None where they cannot be computed here: a calibrator or metric is not installed, or the file is of an old format.
+    None where they cannot be computed here: a calibrator or metric is not installed, the file is of an old format, or
+    it would take time or memory without end.
     """
     try:
         return _compare_with_logits(content, sets, exact=False).wrong
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
         return []
 
 
 def _compare_with_logits(
     content: Mapping[str, Any], sets: Mapping[str, Predictions], *, exact: bool
 ) -> Verification:
+    _check_extent("evaluation", content["evaluation"])
     claimed = [Number.from_row(row) for row in content["rows"]]
     extent = (
         Extent()

@@ -215,15 +215,30 @@ class SortedPairs:
         is_single = values.dtype == np.float32
         self._single_totals = self._totals if is_single else _sums_before(self._compared)
         self._hits = _sums_before(correct.numpy()[order])
+        self._last_cuts: tuple[TopLabelError, Integers | None] | None = None
+
+    def cut(self, error: TopLabelError) -> Integers | None:
+        """Positions at which the confidences are cut into the cells of an error; None where these are no pieces."""
+        if self._last_cuts is None or self._last_cuts[0] is not error:
+            self._last_cuts = error, error.cut_sorted(self._compared)
+        return self._last_cuts[1]
 
     def sums(self, error: TopLabelError) -> Sums | None:
         """Sums in the cells of a calibration error; None where these are no pieces."""
-        cuts = error.cut_sorted(self._compared)
+        cuts = self.cut(error)
         if cuts is None:
             return None
         totals = self._single_totals if error.in_single else self._totals
         parts = (cuts, totals[cuts], self._hits[cuts])
         return Sums(*(torch.from_numpy(np.diff(part).astype(np.float64)) for part in parts))
+
+    def draw_hits_before(self, draws: int, random: np.random.Generator) -> Integers:
+        """Hits of calibrated models among the first 0, ..., N confidences, (draws, N + 1) int32."""
+        shape = draws, len(self.confidence)
+        hits = random.random(shape, dtype=np.float32) < self._compared
+        hits_before = np.zeros((draws, shape[1] + 1), np.int32)
+        np.cumsum(hits, axis=1, dtype=np.int32, out=hits_before[:, 1:])
+        return hits_before
 
 
 def _sums_before(values: Array) -> Floats:

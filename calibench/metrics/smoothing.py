@@ -421,7 +421,8 @@ def estimate_self_consistent(kernel: SmoothingKernel, residuals: Residuals, near
     All sets are looked at under one width, then those whose error is not near it under a few that they share.
     """
     lines, sets = _Lines(len(residuals)), np.arange(len(residuals))
-    places = np.full(len(sets), min(max(math.ceil(near * _WIDTHS), _LOWEST), _FIRST))
+    first = math.ceil(near * _WIDTHS) if math.isfinite(near) else _FIRST
+    places = np.full(len(sets), min(max(first, _LOWEST), _FIRST))
     for _ in range(_ESTIMATED):
         lines.add(sets, places, _errors_at(kernel, residuals, sets, places))
         is_lowest = (lines.value < lines.width) & (lines.width <= math.log(_LOWEST / _WIDTHS))

@@ -46,7 +46,7 @@ class TestExamples:
         self._results = results
         self._mapped = mapped
         self._loaded: dict[str, Predictions | None] = {}
-        self._replicates_by_run: dict[tuple[str, Key], Floats] = {}
+        self._replicates_by_run: dict[tuple[str, Key], Floats | None] = {}
 
     def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
         """Which of several rows' only runs may be the best; None where a metric cannot be resampled from logits."""
@@ -84,11 +84,16 @@ class TestExamples:
             return None
         resampled = self._mapped(_resample, [(*run, test) for run, test in jobs.items()])
         reported = with_progress(resampled, len(jobs), f"resampling {column.metric}")
-        self._replicates_by_run.update(zip(jobs, reported, strict=True))
-        return [
+        for job, (replicates, problem) in zip(jobs, reported, strict=True):
+            self._replicates_by_run[job] = replicates
+            if problem:
+                self._results.warnings.append(f"{problem}; its test examples are not compared")
+        replicates_by_row = [
             self._replicates_by_run[run.folder, key]
             for (_, run), key in zip(runs, keys, strict=True)
         ]
+        complete = [replicates for replicates in replicates_by_row if replicates is not None]
+        return complete if len(complete) == len(runs) else None
 
     def _test_set(self, record: Record) -> Predictions | None:
         """A run's predictions of the test set; None without a file, and with a warning if it is corrupt."""
@@ -108,8 +113,11 @@ def _key_of_row(column: Column, row: Row) -> Key:
     return Key(column.metric, calibrator=calibrator, n_bins=row.values[column].n_bins)
 
 
-def _resample(job: tuple[str, Key, Predictions]) -> Floats:
-    """A number of a run on resampled test sets, (R,), given the run's folder, the key and the predictions."""
+def _resample(job: tuple[str, Key, Predictions]) -> tuple[Floats | None, str]:
+    """A number of a run on resampled test sets, (R,), given the run's folder, the key and the predictions.
+
+    None, and the reason, where its calibrator cannot be had.
+    """
     folder, key, test = job
     with loading():
         import torch
@@ -118,8 +126,11 @@ def _resample(job: tuple[str, Key, Predictions]) -> Floats:
         from calibench.evaluation.calibrator_fits import predicted_log_probabilities
         from calibench.evaluation.serialization import load_fitted_calibrator
 
-    fitted = load_fitted_calibrator(folder, key.calibrator)
+    try:
+        fitted = load_fitted_calibrator(folder, key.calibrator)
+    except ValueError as error:
+        return None, f"{folder}: {error}"
     log_probs, target = predicted_log_probabilities(test, fitted), torch.from_numpy(test.target)
     raw_key = key._replace(calibrator=RAW)
     resamples = Resamples.from_predictions(test, _RESAMPLES)
-    return resample_metrics(log_probs, target, [raw_key], resamples)[raw_key]
+    return resample_metrics(log_probs, target, [raw_key], resamples)[raw_key], ""

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import msgspec
 
 WholeNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Parameter = bool | float | str | list[Any] | None  # an integer is one as long as it is a float, too
 
 
 class FileDigest(TypedDict):
@@ -57,21 +59,32 @@ class NumberRow(TypedDict):
     split: str
     calibrator: str
     value: float | str | None
-    n_bins: NotRequired[int | None]
+    n_bins: NotRequired[Integer | None]
     score: NotRequired[str | None]
     label: NotRequired[str | None]
     floor: NotRequired[float | None]
     p: NotRequired[float | None]
+    overconfidence: NotRequired[float | None]
+    low: NotRequired[float | None]
+    high: NotRequired[float | None]
 
 
 class EvaluationSettings(TypedDict, total=False):
     """How the numbers of metrics.json were made."""
 
     calibrators: list[str | dict[str, Any]] | None
-    n_bins: list[int]
+    n_bins: list[Integer]
     reference: bool
     metrics: list[str | dict[str, Any]] | None
     priors: str | list[float] | None
+
+
+class MetricDescription(TypedDict):
+    """Title, unit and direction of a metric that is not this package's own."""
+
+    title: str
+    percent: bool
+    higher_is_better: bool | None
 
 
 class Metrics(TypedDict, total=False):
@@ -82,18 +95,18 @@ class Metrics(TypedDict, total=False):
     backbone: str
     loss: str
     key: str
-    seed: int
+    seed: Integer
     settings: dict[str, Any]
     evaluation: EvaluationSettings
     fingerprint: str
-    class_counts: list[int] | None
+    class_counts: list[Integer] | None
     caveats: list[str]
     posterior: str | None
     fast_dev_run: bool
     unavailable: dict[str, str]
     sets: dict[str, str]
-    calibrators: dict[str, dict[str, Any]]
-    metrics: dict[str, dict[str, Any]] | None
+    calibrators: dict[str, dict[str, Parameter]]
+    metrics: dict[str, MetricDescription] | None
     files: dict[str, FileDigest]
     rows: list[NumberRow]
 

@@ -17,7 +17,7 @@ from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import score_labelled_set
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
-from calibench.statistics.number import Key, Number
+from calibench.statistics.number import Key, Number, Verdict
 from calibench.statistics.resamples import FEWEST_DRAWS, limit_draws, p_value
 from tests.examples import sampled
 
@@ -122,24 +122,28 @@ def test_many_examples_have_fewer_draws() -> None:
 
 @dataclass(frozen=True)
 class ClaimsOfVal:
-    """Claims that any draws prove of a set `val`, and none of others."""
+    """Claims of a floor that any draws prove of a set `val`, and none of others."""
 
     asked: list[np.ndarray]
 
     def of_place(self, split: str, calibrator: str) -> ClaimsOfVal:
         return self
 
-    def find(self, key: Key) -> None:
-        return None
+    def find(self, key: Key) -> Number:
+        return Number(key, 0.5, verdict=Verdict(0.05, 0.5))
 
     def is_proved_by_draws(self, number: Number, errors: np.ndarray) -> bool:
         self.asked.append(errors)
         return number.key.split == "val"
 
 
-@pytest.mark.parametrize("name", ["ece", "classwise", "smooth"])
-def test_draws_end_where_they_are_enough(name: str) -> None:
-    """It is asked after 24, 64 and all draws, of the same models' distribution; where none are enough, all count."""
+@pytest.mark.parametrize("kept", [1 << 22, 0])
+@pytest.mark.parametrize("name", ["ece", "adaptive", "classwise", "smooth", "kuiper"])
+def test_draws_end_where_they_are_enough(
+    name: str, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 24 and 64 draws, of the same models' distribution; where neither are enough, all count."""
+    monkeypatch.setattr("calibench.evaluation.floors._MOST_KEPT_HITS", kept)
     probs, target = calibrated(300)
     metric, claims = METRICS[name](), ClaimsOfVal([])
     usual = Floors(probs, target, draws=200)
@@ -147,15 +151,15 @@ def test_draws_end_where_they_are_enough(name: str) -> None:
     first = floors.add_verdict(metric, Number(Key(name, "val"), 0.5)).verdict
     every = floors.add_verdict(metric, Number(Key(name), 0.5)).verdict
     asked = claims.asked
-    assert [len(errors) for errors in asked] == [24, 24, 64, 200]
-    assert (asked[3][:64] == asked[2]).all()
+    assert [len(errors) for errors in asked] == [24, 24, 64]
+    assert (asked[2][:24] == asked[1]).all()
     assert first is not None
     assert every is not None
     assert (first.p, every.p) == (1 / 25, 1 / 201)
     error = usual.draw_errors(metric)
     assert first.floor == pytest.approx(error.mean(), abs=4 * error.std() / 24**0.5)
     assert every.floor == error.mean()
-    assert asked[3][64:].std() == pytest.approx(error.std(), rel=0.4)
+    assert asked[2].std() == pytest.approx(error.std(), rel=0.4)
 
 
 def test_rows_carry_floor_and_p_without_a_bootstrap_and_always_the_same() -> None:

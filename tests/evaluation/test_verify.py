@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from calibench.evaluation import Evaluation
 from calibench.evaluation.extra_metrics import parse_metric_names
 from calibench.evaluation.serialization import fill_defaults
 from calibench.evaluation.verify import P_VALUE, ProvableClaims, tolerated_difference, verify_entry
-from calibench.runs import Predictions, read_json, write_json
+from calibench.runs import CorruptRun, Predictions, read_json, write_json
 from calibench.statistics.number import RAW, Key, Number, Verdict
 from calibench.store.packing import round_predictions
 from tests.examples import sampled
@@ -264,4 +265,28 @@ def test_a_calibrator_that_is_not_installed_is_named(results: Path, tmp_path: Pa
     write_json(file, content, sealed=True)
     store.add(tmp_path / "kept", tmp_path / "results")
     with pytest.raises(ValueError, match=r"`os\.system` is not among the calibrators"):
+        verify_entry(store.find(NAME, tmp_path / "kept"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_bins": [15, 10**9]}, "`n_bins` is above 10,000"),
+        ({"n_bins": [*range(1, 5001)]}, "`n_bins` lists 5,000, and at most 64 are verified"),
+        ({"calibrators": ["TemperatureScaling"] * 600}, "`calibrators` lists 600"),
+        (
+            {"calibrators": [{"class_path": "AdaptiveTemperatureScaling", "init_args": {"rounds": 10**12}}]},
+            "`rounds` is above 10,000",
+        ),
+    ],
+)  # fmt: skip
+def test_numbers_that_would_take_for_ever_are_refused(
+    results: Path, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    file = copied(results, tmp_path) / "metrics.json"
+    content = read_json(file)
+    content["evaluation"].update(settings)
+    write_json(file, content, sealed=True)
+    store.add(tmp_path / "kept", tmp_path / "results")
+    with pytest.raises(CorruptRun, match=message):
         verify_entry(store.find(NAME, tmp_path / "kept"))

@@ -119,6 +119,13 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "metrics are markup": (with_metrics(each_row({"metric": f"<b>{ANSI}"})), ""),
     "no rows": (with_metrics(lambda content: content.pop("rows")), "C"),
     "another run's metrics": (with_metrics(lambda content: content.update(loss="Other", seed=77)), "C"),
+    "intervals are huge": (with_metrics(each_row({"low": 10**400, "high": 10**400})), "C"),
+    "a temperature is huge": (with_metrics(lambda content: content["calibrators"]["TemperatureScaling"].update(temperature=10**400)), "C"),
+    "no metrics are described": (with_metrics(lambda content: content.update(metrics={"other": {"higher": True}})), "C"),
+    "calibrators are unknown": (with_metrics(each_row({"calibrator": "Unknown"})), "V"),
+    "bins are a billion": (with_metrics(lambda content: content["evaluation"].update(n_bins=[10**9])), "V"),
+    "bins are of 5,000 numbers": (with_metrics(lambda content: content["evaluation"].update(n_bins=[*range(1, 5001)])), "V"),
+    "rounds are a billion": (with_metrics(lambda content: content["evaluation"]["calibrators"][1]["init_args"].update(rounds=10**9)), "V"),
     "predictions are a bomb": (bomb, "L"),
     "predictions are a pickle": (with_text("predictions/test.npz", b"\x80\x04cposix\nsystem\n(S'touch pwned'\ntR.", sealed=True), "L"),
     "predictions are a pipe": (in_place("predictions/test.npz", os.mkfifo), "P"),
@@ -132,7 +139,8 @@ def verbs(store: Path, place: Path) -> dict[str, tuple[list[str], str]]:
     """The verbs, and what they read.
 
     S is the status, T whether it is an entry's at all, M the digest of the numbers, C what they say, P the digests of
-    the predictions, A the labels that the status names, L the logits themselves. `store list` reads the index alone.
+    the predictions, A the labels that the status names, L the logits themselves, V how its numbers are computed.
+    `store list` reads the index alone.
     `posthoc` has no A: a file of predictions names its labels itself, by their digest, and the status' list of them says
     no more than what is moved along with an entry (`test_labels_are_those_that_a_file_of_predictions_names`).
     """
@@ -144,6 +152,6 @@ def verbs(store: Path, place: Path) -> dict[str, tuple[list[str], str]]:
         "add": (["store", "add", str(store), str(place / "added")], "SMPA"),
         "pull": (["store", "pull", str(store), str(place / "pulled")], "STMPA"),
         "push": (["store", "push", str(store), str(place / "pushed")], "STMPA"),
-        "verify": (["verify", str(store)], "SMCPAL"),
+        "verify": (["verify", str(store)], "SMCPALV"),
         "posthoc": (["posthoc", str(store), "--calibrators", "TemperatureScaling", "--jobs", "1", "-o", str(place / "posthoc")], "SPL"),
     }  # fmt: skip

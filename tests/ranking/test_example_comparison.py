@@ -8,7 +8,7 @@ import pytest
 
 from calibench.ranking import Column, rank_results
 from calibench.ranking.bold import OF_NETWORKS, PROMISE
-from calibench.runs import Predictions
+from calibench.runs import Predictions, read_json, write_json
 from tests.run_folders import write_run
 
 
@@ -52,6 +52,22 @@ def test_one_seed_compares_the_trained_networks_and_says_so(tmp_path: Path) -> N
     without = next(line for line in lines if line.startswith("no bold in "))
     assert "ECE % +TS, NLL +ATS, ECE % +ATS, OOD AUROC % far: rows share 1 seed" in without
     assert PROMISE not in " ".join(lines)
+
+
+def test_a_calibrator_that_is_not_installed_stops_no_table(tmp_path: Path) -> None:
+    for loss in ("A", "B"):
+        write(tmp_path, loss, 1.0)
+    for file in tmp_path.rglob("metrics.json"):
+        content = read_json(file)
+        for row in content["rows"]:
+            row["calibrator"] = row["calibrator"].replace("TemperatureScaling", "Unknown")
+        write_json(file, content, sealed=True)
+        test = Predictions.load(file.parent / "predictions" / "test.npz")
+        test.save(file.parent / "predictions" / "val.npz")
+    board = rank_results(tmp_path, metrics=["nll@Unknown"])
+    assert len(board.tables[0].rows) == 2
+    assert "`Unknown`" in board.warnings[0]
+    assert board.warnings[0].endswith("its test examples are not compared")
 
 
 def test_two_seeds_are_no_networks_and_too_few_for_methods(tmp_path: Path) -> None:

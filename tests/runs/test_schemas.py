@@ -73,6 +73,9 @@ def test_one_bad_entry_of_a_store_is_named_and_the_others_go_on(
         ("rows", [{"metric": "ece", "split": "test", "calibrator": "raw", "value": [1]}]),
         ("calibrators", 5), ("calibrators", {"TemperatureScaling": 5}), ("evaluation", 5),
         ("evaluation", {"n_bins": ["a"]}), ("settings", 5), ("unavailable", [1]), ("caveats", 5),
+        ("calibrators", {"TemperatureScaling": {"temperature": 10**400}}), ("evaluation", {"n_bins": [10**30]}),
+        ("rows", [{"metric": "ece", "split": "test", "calibrator": "raw", "value": 0.1, "low": 10**400}]),
+        ("seed", 10**400), ("class_counts", [10**400]), ("metrics", {"other": {"title": "Other"}}),
     ],
 )  # fmt: skip
 def test_a_sealed_file_of_numbers_with_another_type_is_named(
