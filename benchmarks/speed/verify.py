@@ -8,8 +8,8 @@ On two cores that others use as well an entry took .73 CPU seconds, then .53 sin
 floors are estimated, adaptive temperatures of all folds are searched together and other temperatures take fewer steps.
 Since then some 9 % less (17 entries, 14.6 and 13.6 CPU seconds with the start of Python): smECE's width is looked for
 where it is claimed, sums of binned errors are differences of sorted ones, and what classwise errors list is listed
-once. And 11 % less again (.260 in place of .292 CPU seconds an entry on a quiet machine, 11 entries by turns, the best of
-ten each; .34 and .39 beside other work): the top-label errors of a set share the calibrated models that are drawn.
+once. And 8 % less again (.356 in place of .385 CPU seconds an entry, 11 entries by turns with the version before, the
+best of seven each, on two cores with a load of 10): the top-label errors of a set share the models that are drawn.
 
 What is left, by share of CPU time (of a sample each 2 ms, 17 entries):
 
@@ -22,9 +22,9 @@ What is left, by share of CPU time (of a sample each 2 ms, 17 entries):
     log-probabilities, OOD scores                5 %
     the rest of an evaluation                    5 %
 
-An entry makes 83,000 calls of Python functions, and one of 359 examples takes three quarters of the time of one of 10,000:
-most is the price of many short operations, no arithmetic. So 60 s of 1,000 entries need five such cores, or the memory
-of earlier verdicts.
+An entry makes 83,000 calls of Python functions, and one of 359 examples takes three quarters of the time of one of
+10,000: most is the price of many short operations, no arithmetic. So 60 s of 1,000 entries need six such cores, or the
+memory of earlier verdicts.
 """
 
 from __future__ import annotations
