@@ -8,8 +8,8 @@ On two cores that others use as well an entry took .73 CPU seconds, then .53 sin
 floors are estimated, adaptive temperatures of all folds are searched together and other temperatures take fewer steps.
 Since then some 9 % less (17 entries, 14.6 and 13.6 CPU seconds with the start of Python): smECE's width is looked for
 where it is claimed, sums of binned errors are differences of sorted ones, and what classwise errors list is listed
-once. And 8 % less again (.356 in place of .385 CPU seconds an entry, 11 entries by turns with the version before, the
-best of seven each, on two cores with a load of 10): the top-label errors of a set share the models that are drawn.
+once. And 12 % less again (.358 in place of .406 CPU seconds an entry, 11 entries by turns with the version before, the
+best of eight each, on two idle cores): the top-label errors of a set share the models that are drawn.
 
 What is left, by share of CPU time (of a sample each 2 ms, 17 entries):
 
