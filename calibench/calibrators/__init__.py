@@ -146,10 +146,13 @@ CALIBRATORS = Family(
         "dirichlet": "DirichletCalibration",
         "beta": "BetaCalibration",
     },
-    remedies=dict.fromkeys(
-        ("lac", "aps", "raps", "conformal", "conformalprediction", "splitconformalclassifier"),
-        "prediction sets are the metric `conformal` of `calibench evaluate`",
-    ),
+    remedies={
+        **dict.fromkeys(
+            ("lac", "aps", "raps", "conformal", "conformalprediction", "splitconformalclassifier"),
+            "prediction sets are the metric `conformal` of `calibench evaluate`",
+        ),
+        "fit": "`calibench.calibrate(logits, labels)` fits one",
+    },
 )
 
 

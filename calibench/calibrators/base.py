@@ -90,6 +90,10 @@ _METHODS_OF_OTHERS = {
     **dict.fromkeys(("transform", "calibrate", "scale", "apply_calibration"), _MAP),
     "fit_transform": _FIT_AND_MAP,
     "fit_predict": _FIT_AND_MAP,
+    **dict.fromkeys(
+        ("predict_logits", "predict_log_proba", "forward_logits"),
+        f"{_MAP}, whose logarithm are calibrated logits",
+    ),
     "predict": f"{_MAP}, of which `.argmax(1)` is the class",
     "save": "`calibench.save_calibrator(calibrator, path)` writes it to a file",
     **dict.fromkeys(

@@ -208,6 +208,40 @@ OPTION_HINTS: Mapping[str, str] = {
             "papers",
         )
     },
+    **dict.fromkeys(
+        (
+            "doctor --save",
+            "doctor --save-calibrator",
+            "doctor --calibrator-output",
+            "doctor --save-model",
+        ),
+        "`--export cal.pt` writes the chosen calibrator",
+    ),
+    **dict.fromkeys(
+        ("doctor --recalibrate", "doctor --fix"),
+        "`--export cal.pt` writes the chosen calibrator, fitted",
+    ),
+    **dict.fromkeys(
+        ("evaluate --report", "evaluate --html"), "`--output report.html` writes a page"
+    ),
+    **dict.fromkeys(("sweep --num-gpus", "sweep --n-gpus", "sweep --gpu-ids"), _GPUS),
+    **dict.fromkeys(
+        ("leaderboard --decimals", "leaderboard --digits", "leaderboard --round"),
+        "`--format csv` has all digits",
+    ),
+    **dict.fromkeys(("--theme", "--dark"), "pages follow the theme of the browser"),
+    **dict.fromkeys(
+        ("--ascending", "--descending", "--reverse"), "the best of a column comes first"
+    ),
+    **dict.fromkeys(("--confidence-interval", "--confint"), "intervals are 95 % intervals"),
+    **dict.fromkeys(
+        ("--input-format", "--file-format"),
+        "the suffix of a file, or else its content, says the format",
+    ),
+    **dict.fromkeys(
+        ("--average", "--averaging"),
+        "metrics are of the top label, classwise ones are means over classes",
+    ),
     "sweep --model": "`--model.backbone CLASS` sets the network",
     "sweep --slurm": "`--launcher slurm` runs the cells as a job array, `--slurm.time 60` sets its limit",
     **dict.fromkeys(

@@ -419,12 +419,15 @@ class VerbParser(argparse.ArgumentParser):
         typos = get_close_matches(name.lstrip("-").replace("_", "-"), bare, 1, 0.8)
         near = near or did_you_mean(f"--{typo}" for typo in typos)
         near = near or hint_by_parts(self.verb, name, options)
-        near = near or near_matches(name.lstrip("-"), bare, prefix="--")
+        is_short = len(name.lstrip("-")) < 5  # two letters in the other order are half of it
+        near = near or near_matches(name.lstrip("-"), bare, prefix="--", loosely=is_short)
         if word := self._first_choice(name):
             near = f": a word without dashes, `{self.prog} {word}`"
         if not near and (hint := VERB_HINTS.get(self.verb, "")):
             near = f": {hint}"
-        self.error(f"unknown option `{name}`{near}")
+        long_options = [option for option in self.known if option.startswith("--")]
+        there_are = f"; there are {', '.join(long_options)}"
+        self.error(f"unknown option `{name}`{near or there_are.replace('--help, ', '')}")
 
     def _first_choice(self, option: str) -> str:
         """The choice of the first argument that an option spells, `losses` of `--losses`; empty if it is none."""
@@ -474,10 +477,12 @@ class VerbParser(argparse.ArgumentParser):
         return shlex.join([*self.prog.split(), *words, option, value])
 
     def _first_example(self) -> str:
-        """The first command among the examples of the help, without what is said of it; empty without any."""
+        """The first example of the help that has a typed option, or the first of all; empty without any."""
         lines = (line.strip() for text in self.arguments.epilogs for line in text.splitlines())
-        examples = (line for line in lines if line.startswith(f"{self.prog} "))
-        return re.split(r" {2,}", next(examples, ""))[0]
+        examples = [line for line in lines if line.startswith(f"{self.prog} ")]
+        typed = {word for word in self._words if word.startswith("--")}
+        likely = [line for line in examples if not typed.isdisjoint(line.split())] or examples
+        return re.split(r" {2,}", (likely or [""])[0])[0]
 
     def _refuse_swapped(self, options: argparse.Namespace) -> None:
         """Raise a UsageError where the first argument is one of a few words, and stands behind another one."""

@@ -26,6 +26,7 @@ _WORKERS = "leave it out: the data are in memory, or threads read them ahead"
 KEY_HINTS: Mapping[str, str] = {
     **dict.fromkeys(("gpus", "gpu", "num_gpus", "n_gpus", "ngpus", "gpu_ids", "gpu_id"), _GPUS),
     **dict.fromkeys(("nproc_per_node", "nproc", "nprocs", "world_size", "num_processes", "ddp"), _PROCESSES),
+    "distributed": _PROCESSES,
     **dict.fromkeys(("device", "cuda", "use_cuda", "cpu", "no_cuda"), _DEVICE),
     **dict.fromkeys(("nodes", "nnodes"), "`--trainer.num_nodes N` is the number of nodes"),
     **dict.fromkeys(("resume", "resume_from", "resume_from_checkpoint", "auto_resume", "restore"), _RESUME),
@@ -127,6 +128,13 @@ KEY_PARTS: Mapping[str, str] = {
     **dict.fromkeys(("pretrained", "pretraining", "finetune"), _PRETRAINED),
     **dict.fromkeys(("precision", "fp16", "bf16", "amp", "half"), _PRECISION),
     **dict.fromkeys(("gpu", "gpus", "cuda"), _GPUS),
+    **dict.fromkeys(
+        ("every", "interval", "frequency", "freq"),
+        "`--checkpoint_every_n_steps N`, or `--trainer.log_every_n_steps N`",
+    ),
+    **dict.fromkeys(("tensorboard", "tb"), _LOGGER.format("tensorboard")),
+    **dict.fromkeys(("distributed", "ddp", "dp", "parallel"), _PROCESSES),
+    **dict.fromkeys(("dataset", "datasets"), _DATA),
     **dict.fromkeys(("checkpoint", "ckpt", "resume"), _RESUME),
     **dict.fromkeys(("wandb", "neptune", "comet"), _LOGGER.format("wandb")),
     **dict.fromkeys(("patience", "stopping", "earlystopping"), _STOPPING),
@@ -148,11 +156,8 @@ KEY_PARTS: Mapping[str, str] = {
 def describe_key_by_parts(name: str) -> str:
     """The words to type for a key by the words that it consists of; an empty string where none says anything."""
     words = re.split(r"[-_.]", name.lstrip("-").lower())
-    return (
-        next((KEY_PARTS[word] for word in words if word in KEY_PARTS), "")
-        if is_command_line()
-        else ""
-    )
+    hints = (hint for part, hint in KEY_PARTS.items() if part in words)
+    return next(hints, "") if is_command_line() else ""
 
 
 def check_value_of_others(key: str, value: object) -> None:
@@ -204,5 +209,5 @@ _OTHER_DATA: Mapping[str, str] = {
 
 
 def describe_other_data(name: str) -> str:
-    """What to do where a kind of data, or a data set that no benchmark has, is named; an empty string otherwise."""
+    """Remedy where a kind of data, or a data set that no benchmark has, is named; an empty string otherwise."""
     return _OTHER_DATA.get(name.replace("-", "_").lower(), "")

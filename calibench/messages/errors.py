@@ -52,10 +52,11 @@ def one_line(error: object, length: int | None = None) -> str:
     return " ".join(text.split())[:length] or type(error).__name__
 
 
-def near_matches(name: str, names: Iterable[str], *, prefix: str = "") -> str:
+def near_matches(name: str, names: Iterable[str], *, prefix: str = "", loosely: bool = True) -> str:
     """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string.
 
-    `prefix` stands before each of them, as a module before its classes.
+    `prefix` stands before each of them, as a module before its classes. `loosely` takes names that share six letters of
+    ten as well, where none is closer.
     """
     spelled = {candidate.lower(): candidate for candidate in names}
     wrong = name.lower()
@@ -73,7 +74,7 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "") -> str:
         key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
     )
     likely = [*_same(wrong, spelled), *typos, *ends]
-    matches = [*likely, *holding, *([] if likely else close)]
+    matches = [*likely, *holding, *([] if likely or not loosely else close)]
     return did_you_mean(f"{prefix}{spelled[match]}" for match in matches)
 
 

@@ -331,7 +331,8 @@ def _check_arguments(
             names = sorted(parameters.keys() - {*LINKED})
             begin = [other for other in names if other.split("_")[0] == name.split("_")[0]]
             near = near_matches(name, begin or names) or did_you_mean(begin)
-            near = near or _describe_others(key, name, names)
+            foreign = describe_unknown_key(name) if key == "data" else ""
+            near = near or (f": {foreign}" if foreign else _describe_others(key, name, names))
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
         _refuse_several_numbers(f"{key}.{name}", init_args[name])
     required_names = [name for name, required in parameters.items() if required]

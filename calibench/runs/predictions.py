@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from calibench.files.atomic_files import atomic_file
 from calibench.files.set_names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.runs.files import (
     FILE_FORMAT,
     Json,
@@ -133,8 +134,30 @@ def _is_lost(logits: Array, distances: Floats) -> npt.NDArray[np.bool_]:
     return lost
 
 
+_NAMES_OF_OTHERS = {
+    **dict.fromkeys(
+        ("y_true", "y", "targets", "label", "label_ids", "y_test"),
+        "`predictions.target` has class indices",
+    ),
+    **dict.fromkeys(
+        (
+            "y_score",
+            "y_prob",
+            "y_pred",
+            "scores",
+            "predictions",
+            "logit",
+            "probabilities",
+            "softmax",
+        ),
+        "`predictions.logits` has logits (N, K), and `predictions.probs` probabilities where they were given",
+    ),
+}
+"""Names of scores and labels in other libraries, with those of the attributes here."""
+
+
 @dataclass(frozen=True)
-class Predictions:
+class Predictions(ExplainsForeignMethods):
     """The logits and targets of one split or set, with the metadata that a reader needs.
 
     Examples with several labels are a two-class problem here, with a row for each known label of an example (see
@@ -154,6 +177,8 @@ class Predictions:
             is binned as it came. None where logits were given, and in files, which hold the one or the other.
     """
 
+    foreign_methods = _NAMES_OF_OTHERS
+
     logits: npt.NDArray[np.float32]
     target: Integers
     metadata: Json = field(default_factory=dict)
@@ -161,6 +186,13 @@ class Predictions:
     posterior: npt.NDArray[np.float32] | None = None
     labels: LabelTable | None = None
     probs: Floats | None = None
+
+    def __getitem__(self, name: str) -> NoReturn:
+        raise TypeError(
+            f"predictions have attributes: `predictions.{name}`, as `.logits` and `.target`"
+        )
+
+    __iter__ = None
 
     def __post_init__(self) -> None:
         logits, target = np.asarray(self.logits), np.asarray(self.target)

@@ -50,5 +50,5 @@ PYTHON_NAMES: Mapping[str, str] = {
 
 
 def describe_python_name(name: str) -> str:
-    """What to write in place of another library's name, or an empty string."""
+    """Remedy for a name of another library, or an empty string."""
     return PYTHON_NAMES.get(name.casefold().replace("_", ""), "")

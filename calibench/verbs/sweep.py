@@ -26,7 +26,7 @@ from calibench.messages.terminal import Terminal
 from calibench.parallel.processes import Terminated, cores, unwinding
 from calibench.ranking import Leaderboard, rank_results
 from calibench.run_configuration.checks import check_configuration
-from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP, loss_file
+from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP, find_class_place, loss_file
 from calibench.sweeps.durations import estimate_durations, time_left
 from calibench.sweeps.launchers.sbatch import split_slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
@@ -115,11 +115,21 @@ def check_override(name: str, parser: VerbParser) -> None:
     """Raise a UsageError unless another option can be a key of a configuration, before any job starts."""
     if name == "--print_config" or name.endswith(".help"):
         raise UsageError(f"`{name}` is for `calibench fit`.")
-    if "." not in name and name.removeprefix("--") not in _PLAIN_KEYS:
-        others = [f"--{plain}" for plain in _PLAIN_KEYS]
-        parser.refuse_option(
-            name, others, hint=describe_unknown_key(name) or describe_key_by_parts(name)
-        )
+    if "." in name or name.removeprefix("--") in _PLAIN_KEYS:
+        return
+    others = [f"--{plain}" for plain in _PLAIN_KEYS]
+    hint = (
+        describe_unknown_key(name) or describe_key_by_parts(name) or _describe_loss_argument(name)
+    )
+    parser.refuse_option(name, others, hint=hint)
+
+
+def _describe_loss_argument(option: str) -> str:
+    """The key of an argument that losses have, `--model.loss.gamma` for `--gamma`; an empty string otherwise."""
+    name, place = option.removeprefix("--").replace("-", "_"), find_class_place("loss")
+    if place is None or not place.classes_with(name):
+        return ""
+    return f"{spell_key(f'model.loss.{name}', 'VALUE')} sets it; several values are a `grid` in a suite"
 
 
 @dataclass(frozen=True)
