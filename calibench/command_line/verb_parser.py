@@ -425,9 +425,9 @@ class VerbParser(argparse.ArgumentParser):
             near = f": a word without dashes, `{self.prog} {word}`"
         if not near and (hint := VERB_HINTS.get(self.verb, "")):
             near = f": {hint}"
-        long_options = [option for option in self.known if option.startswith("--")]
-        there_are = f"; there are {', '.join(long_options)}"
-        self.error(f"unknown option `{name}`{near or there_are.replace('--help, ', '')}")
+        verb_options = (option for option in self.known if option.startswith("--"))
+        there_are = f"; there are {', '.join(sorted({*verb_options} - {'--help'}))}"
+        self.error(f"unknown option `{name}`{near or there_are}")
 
     def _first_choice(self, option: str) -> str:
         """The choice of the first argument that an option spells, `losses` of `--losses`; empty if it is none."""
