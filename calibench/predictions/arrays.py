@@ -76,6 +76,7 @@ HARD = (
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 _OF_ROWS = ("ids", "posterior", "offset")
 _USED_BESIDE = (*_OF_ROWS, "metadata", CLASS_NAMES, *_CLASSES)
+_STANDARD_ERRORS = 4  # by which numbers of hits differ by no accident
 _VOID = 255  # of pixels without a class, in masks of bytes
 REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 
@@ -165,6 +166,8 @@ def predictions_of(
     target = keep_unlabelled(target) if keeps_unlabelled else check_labelled(target)
     say_readings([*lines, line, *target.notes], notes)
     values = values[target.rows]
+    if classes is None and not is_own and not any(map(str.isdecimal, class_names or [])):
+        _refuse_labels_from_1(target.indices, values, class_names)
     if target.names is not None:
         metadata = {**metadata, CLASS_NAMES: target.names}
     optional = {key: as_array(roles[key])[target.rows] for key in _OF_ROWS if key in roles}
@@ -188,6 +191,23 @@ def _as_fractions(values: Array, declaration: Declaration, name: str) -> tuple[A
     if values.max() <= 1 or not are_probabilities(wide / 100):
         return values, ""
     return wide / 100, f"rows of `{name}` sum to 100: read as percent"
+
+
+def _refuse_labels_from_1(labels: Array, values: Array, class_names: Sequence[str] | None) -> None:
+    """Raise a ValueError for places (N,) above 0 that have the largest score (N, K) far less often than those below."""
+    is_known, k = labels >= 0, values.shape[1]
+    labels = labels[is_known]
+    if k < 3 or labels.min(initial=k) < 1 or labels.max(initial=0) == k:
+        return
+    likeliest = values[is_known].argmax(axis=1)
+    before, at = int((likeliest == labels - 1).sum()), int((likeliest == labels).sum())
+    if before - at > _STANDARD_ERRORS * np.sqrt(before + at):
+        names = class_names or [str(place) for place in range(k)]
+        raise ValueError(
+            f"labels run from 1 to {labels.max()} beside {k} columns, of which the y-th is the likeliest in {before} "
+            f"of {len(labels)} rows, and the one behind it in {at}: subtract 1 if they count from 1, or say "
+            f"{spell_classes(names)} if they count from 0."
+        )
 
 
 def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:

@@ -11,7 +11,9 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions import hdf5
 from calibench.predictions.arrays import predictions_of
 from calibench.predictions.files import Reader
+from calibench.predictions.inputs import as_one_kind
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
+from calibench.runs.class_names import align_sets
 from calibench.runs.predictions import Imported, read_arrays
 from calibench.tensors.arrays import Array
 
@@ -57,10 +59,11 @@ def _by_split(arrays: Mapping[str, Array], reader: Reader, called: str) -> dict[
         read_split = partial(
             predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task
         )
-        return {
-            split: _labelled(read_split(arrays_by_split[split]), split, called)
+        sets = {
+            split: [_labelled(read_split(arrays_by_split[split]), split, called)]
             for split in ("val", "test")
         }
+        return {split: members[0] for split, members in as_one_kind(align_sets(sets)).items()}
 
 
 def _labelled(predictions: Predictions, split: str, called: str) -> Predictions:

@@ -239,10 +239,15 @@ class TableColumns:
 
     def _without_largest(self, columns: Sequence[int]) -> list[int]:
         """Columns without one that has the largest of the others in each row, if these then sum to 1."""
-        for at in columns if len(columns) > 2 else ():
-            others = [other for other in columns if other != at]
-            largest = np.max([self.numeric(other) for other in others], axis=0)
-            if np.array_equal(self.numeric(at), largest) and self.sum_to_1(others):
+        if len(columns) < 3 or self.frame.empty:
+            return [*columns]
+        values = np.column_stack([self.numeric(at).to_numpy(np.float64) for at in columns])
+        second, largest = np.partition(values, -2, axis=1)[:, -2:].T  # NaN come last
+        has_largest_twice = bool((second == largest).all())
+        is_largest = (values == largest[:, None]).all(axis=0)
+        for place in np.flatnonzero(is_largest) if has_largest_twice else ():
+            others = [other for other in columns if other != columns[place]]
+            if self.sum_to_1(others):
                 return others
         return [*columns]
 

@@ -30,6 +30,18 @@ def arena(n: int = 20, k: int = 3) -> dict[str, np.ndarray]:
     }
 
 
+def test_logits_of_one_split_and_probabilities_of_another_are_one_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("val_logits", "val_y", "test_probs", "test_y")
+    arrays = dict(zip(names, arena().values(), strict=True))
+    logits = np.log(arrays["val_logits"]) + NOISE.normal(size=(20, 1))
+    np.savez(tmp_path / "a.npz", **arrays | {"val_logits": logits})
+    (model,) = imported(tmp_path / "a.npz", Reader())
+    assert np.exp(model.read()["val"].logits) == pytest.approx(arrays["val_logits"], abs=1e-6)
+    assert "`val` hold logits, `test` probabilities" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("names", [None, ("val_probs", "val_y", "test_probs", "test_y")])
 def test_arrays_of_two_splits(tmp_path: Path, names: tuple[str, ...] | None) -> None:
     arrays = arena()
