@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from calibench.configuration.merging import list_configuration_files, merge_files
+from calibench.configuration.building import merge_files
+from calibench.configuration.files import list_configuration_files
 from tests.seeds import seed_torch
 
 TESTS = Path(__file__).parent

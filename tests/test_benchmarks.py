@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jsonargparse import ArgumentParser
 
-from calibench.configuration.merging import (
+from calibench.configuration.files import (
     list_configuration_files,
     load_configuration_file,
     read_yaml,

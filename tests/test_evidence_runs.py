@@ -17,7 +17,7 @@ import yaml
 from calibench.calibrators import StructuredMatrixScaling, TemperatureScaling
 from calibench.calibrators.cross_validated import default_candidates
 from calibench.cli import main
-from calibench.configuration.merging import read_yaml
+from calibench.configuration.files import read_yaml
 from calibench.runs import Run
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"

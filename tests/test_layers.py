@@ -350,7 +350,7 @@ def test_lightning_stays_where_runs_are_trained() -> None:
 # Each package with what importing it must not bring in: the reading side does without torch, and every verb that
 # trains or draws would otherwise pay for what only those that fit a calibrator or build such a network need.
 LIGHT = {
-    "calibench, calibench.cli, calibench.configuration.merging, calibench.ranking, calibench.reports.reproduce.numbers": ("torch", "scipy", "lightning"),
+    "calibench, calibench.cli, calibench.configuration.building, calibench.ranking, calibench.reports.reproduce.numbers": ("torch", "scipy", "lightning"),
     "calibench.calibrators, calibench.backbones, calibench.verbs.evaluate, calibench.verbs.new, calibench.data.tabular.columns, "
     "calibench.data.text.parts": (
         "scipy", "sklearn", "pandas", "timm", "torchvision", "torchmetrics", "lightning"),

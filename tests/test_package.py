@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from calibench import __version__
-from calibench.configuration.merging import list_configuration_files
+from calibench.configuration.files import list_configuration_files
 from calibench.messages.errors import DISTRIBUTION, pip_install
 
 ROOT = Path(__file__).parent.parent
@@ -44,9 +44,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OUTSIDE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from calibench.configuration import merging
-for name, path in merging.list_configuration_files().items():
-    print(name, merging.load_configuration_file(name) != {}, path.is_relative_to(sys.argv[1]))
+from calibench.configuration.files import list_configuration_files, load_configuration_file
+for name, path in list_configuration_files().items():
+    print(name, load_configuration_file(name) != {}, path.is_relative_to(sys.argv[1]))
 """
 
 

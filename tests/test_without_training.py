@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.configuration.merging import benchmarks_folder
+from calibench.configuration.files import benchmarks_folder
 from tests.examples import sampled
 from tests.run_folders import write_predictions, write_run
 

@@ -187,7 +187,7 @@ def verify_entry_files(name: str, files: set[str], folder: Path) -> set[str]:
     Raises:
         Refused: If it is damaged, not whole, elsewhere than its configuration says, or a number does not follow.
     """
-    from calibench.configuration.merging import read_yaml
+    from calibench.configuration.files import read_yaml
     from calibench.evaluation.verify import verify_entry
     from calibench.runs import RunId
     from calibench.store import Entry

@@ -16,7 +16,8 @@ from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
 from torch.utils.data import Subset, TensorDataset
 
-from calibench.configuration.merging import Seed, data_root
+from calibench.configuration.files import data_root
+from calibench.configuration.seeds import Seed
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Batch, Examples, Splits
 from calibench.data.cache import read_cache, write_cache

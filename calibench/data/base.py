@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
-from calibench.configuration.merging import Seed
+from calibench.configuration.seeds import Seed
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 from calibench.data.common_arguments import check_common_arguments
 from calibench.data.in_memory_loader import (

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.configuration.merging import Seed
+from calibench.configuration.seeds import Seed
 from calibench.data.batch import Batch, Examples
 from calibench.data.mixing import Augmentation, Mixing
 from calibench.tensors.distributed import world_size_and_rank

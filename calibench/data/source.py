@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from calibench.configuration.merging import data_root, read_yaml
+from calibench.configuration.files import data_root, read_yaml
 from calibench.files.hub import offline_variable
 from calibench.messages.errors import ExpectedFailure, one_line, summarize_problems
 from calibench.messages.spelling import spell_argument

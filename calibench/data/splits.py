@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.configuration.merging import Seed, long_tail_seed
+from calibench.configuration.seeds import Seed, long_tail_seed
 from calibench.data.batch import Examples
 from calibench.data.in_memory_loader import seed_number
 from calibench.data.source import DataError

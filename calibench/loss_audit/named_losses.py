@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from calibench.configuration.merging import (
-    Config,
+from calibench.configuration.files import (
     list_configuration_files,
     load_configuration_file,
     read_yaml,
 )
+from calibench.configuration.merging import Config
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError
 from calibench.run_configuration.class_spellings import check_not_module

@@ -12,19 +12,13 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
+from calibench.configuration.files import list_configuration_files, read_yaml
 from calibench.configuration.key_hints import (
     check_value_of_others,
     describe_key_by_parts,
     describe_unknown_key,
 )
-from calibench.configuration.merging import (
-    Config,
-    flatten,
-    list_configuration_files,
-    read_yaml,
-    short_name,
-    to_class_block,
-)
+from calibench.configuration.merging import Config, flatten, short_name, to_class_block
 from calibench.messages.errors import (
     UsageError,
     describe_searched_folder,

@@ -10,11 +10,8 @@ from typing import Any, Literal, get_type_hints
 from calibench.backbones import BACKBONES
 from calibench.backbones.spellings import expand_network_name, list_library_networks
 from calibench.calibrators import CALIBRATORS
-from calibench.configuration.merging import (
-    benchmarks_folder,
-    list_configuration_files,
-    short_name,
-)
+from calibench.configuration.files import benchmarks_folder, list_configuration_files
+from calibench.configuration.merging import short_name
 from calibench.data import DATA_MODULES
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, did_you_mean, near_matches

@@ -15,7 +15,8 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from calibench import backbones, calibrators, data, losses, metrics
-from calibench.configuration.merging import Config, load_configuration_file
+from calibench.configuration.files import load_configuration_file
+from calibench.configuration.merging import Config
 from calibench.messages.errors import UsageError
 from calibench.messages.spelling import spell_argument
 from calibench.plugins.import_paths import import_by_path

@@ -6,7 +6,8 @@ from inspect import signature
 from typing import Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.configuration.merging import Config, read_yaml, to_class_block
+from calibench.configuration.files import read_yaml
+from calibench.configuration.merging import Config, to_class_block
 from calibench.data import DATA_MODULES
 from calibench.data.common_arguments import check_common_arguments
 from calibench.losses import LOSSES

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
-from calibench.configuration.merging import Config, class_title, flatten, long_tail_seed, short_name
+from calibench.configuration.merging import Config, class_title, flatten, short_name
+from calibench.configuration.seeds import long_tail_seed
 from calibench.files.atomic_files import read_text, remove_temporary_files, write_atomically
 from calibench.messages.errors import UsageError
 from calibench.runs.files import (

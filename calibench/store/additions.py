@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from calibench.configuration.merging import read_yaml
+from calibench.configuration.files import read_yaml
 from calibench.files.atomic_files import read_content
 from calibench.messages.printable_text import without_machine
 from calibench.messages.progress import with_progress

@@ -9,7 +9,7 @@ from glob import escape
 from itertools import islice
 from pathlib import Path
 
-from calibench.configuration.merging import benchmarks_folder, check_is_unpacked, data_root
+from calibench.configuration.files import benchmarks_folder, check_is_unpacked, data_root
 from calibench.files.other_formats import describe_conversion
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.messages.spelling import is_command_line

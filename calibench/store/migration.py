@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from calibench.configuration.merging import Config, flatten, read_yaml
+from calibench.configuration.files import read_yaml
+from calibench.configuration.merging import Config, flatten
 from calibench.files.atomic_files import failures_of, read_content
 from calibench.messages.errors import UsageError, errors_as
 from calibench.messages.progress import with_progress

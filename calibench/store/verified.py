@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from calibench.configuration.merging import benchmarks_folder
+from calibench.configuration.files import benchmarks_folder
 from calibench.messages.version import __version__
 from calibench.store.index import Listed, iterate_index
 from calibench.store.locations import Folder, StoreError

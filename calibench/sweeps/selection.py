@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from calibench.configuration.merging import Options, short_name
+from calibench.configuration.building import Options
+from calibench.configuration.merging import short_name
 from calibench.messages.errors import UsageError, near_matches
 from calibench.ranking import Column, rank_results
 from calibench.ranking.comparison import Primary, compare_over_sets

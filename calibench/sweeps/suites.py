@@ -18,18 +18,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from calibench.configuration.merging import (
-    Config,
-    Options,
-    describes_many_runs,
+from calibench.configuration.building import Options, describes_many_runs, merge_files, set_options
+from calibench.configuration.files import (
     find_configuration_file,
     list_configuration_files,
     load_configuration_file,
-    merge_files,
-    set_options,
-    short_name,
-    to_class_block,
 )
+from calibench.configuration.merging import Config, short_name, to_class_block
 from calibench.data.source import has_dataset
 from calibench.losses import LOSSES
 from calibench.messages.errors import UsageError, errors_as, near_matches

@@ -155,7 +155,7 @@ class Experiment(LightningCLI):
     Every verb uses the same parser, so the config.yaml of a run works with all of them.
 
     Args:
-        config: Merged files and options, as `calibench.configuration.merging.configuration` gives them.
+        config: Merged files and options, as `calibench.configuration.building.build_configuration` gives them.
         questions: Options that the parser answers and then exits (`--print_config`, `--model.loss.help FocalLoss`).
         trusted: Whether the configuration may name classes of the current folder; one of strangers may not.
 

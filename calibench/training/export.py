@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.names import build_calibrator
-from calibench.configuration.merging import build_configuration
+from calibench.configuration.building import build_configuration
 from calibench.data import ClassificationDataModule
 from calibench.data.in_memory_loader import keep_inputs
 from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabelFit, SharedFit

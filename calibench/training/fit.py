@@ -84,7 +84,7 @@ def fit(
     a run without a training step) is written too, but is never done, so that it is not counted.
 
     Args:
-        config: Merged files and options, as `calibench.configuration.merging.configuration` gives them.
+        config: Merged files and options, as `calibench.configuration.building.build_configuration` gives them.
         report: Called with (epochs done, epochs in all); without it a progress bar is shown.
         console: Prints the table; None for no table.
         keep: Called with the loggers of a run that was trained, for what they keep of it when it is done.

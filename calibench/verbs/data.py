@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
-from calibench.configuration.merging import (
+from calibench.configuration.files import (
     benchmarks_folder,
     data_root,
     list_configuration_files,

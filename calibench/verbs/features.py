@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.command_line.verb_parser import Option, VerbParser
-from calibench.configuration.merging import build_configuration, read_arguments
+from calibench.configuration.building import build_configuration
+from calibench.configuration.run_arguments import read_arguments
 from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say

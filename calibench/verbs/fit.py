@@ -10,7 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from calibench.configuration.merging import Config, build_configuration, read_arguments
+from calibench.configuration.building import build_configuration
+from calibench.configuration.merging import Config
+from calibench.configuration.run_arguments import read_arguments
 from calibench.files.table_file import TABLE_KINDS, table_kind
 from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, near_matches

@@ -14,7 +14,7 @@ from textwrap import wrap
 from typing import Annotated, Any
 
 from calibench.command_line.hints import did_you_mean_word
-from calibench.configuration.merging import list_configuration_files, read_yaml
+from calibench.configuration.files import list_configuration_files, read_yaml
 from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import fill_docstring

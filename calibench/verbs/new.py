@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from calibench.configuration.merging import check_is_unpacked
+from calibench.configuration.files import check_is_unpacked
 from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.layouts import PART_TITLES, PartFiles, find_part_files, name_few
 from calibench.data.source import DataError

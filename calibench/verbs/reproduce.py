@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from calibench.command_line.verb_parser import Option
-from calibench.configuration.merging import benchmarks_folder, list_configuration_files
+from calibench.configuration.files import benchmarks_folder, list_configuration_files
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import say

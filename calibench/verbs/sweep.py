@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.live import Live
 
 from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
+from calibench.configuration.building import Options
+from calibench.configuration.files import find_configuration_file, list_configuration_files
 from calibench.configuration.key_hints import describe_key_by_parts, describe_unknown_key
-from calibench.configuration.merging import (
-    Options,
-    find_configuration_file,
-    list_configuration_files,
-    read_arguments,
-)
+from calibench.configuration.run_arguments import read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import fill_docstring, next_commands, say
 from calibench.messages.spelling import spell_argument, spell_key, split_names

@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from calibench.backbones import TimmBackbone
-from calibench.configuration.merging import find_configuration_file
+from calibench.configuration.files import find_configuration_file
 from calibench.files import hub
 from tests.examples import sampled
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from calibench.configuration import merging
-from calibench.configuration.merging import merge, merge_files, read_arguments, set_options
+from calibench.configuration import building, files, merging
+from calibench.configuration.building import merge_files, set_options
+from calibench.configuration.merging import merge
+from calibench.configuration.run_arguments import read_arguments
 from calibench.messages.errors import UsageError
 from calibench.verbs.fit import configuration_of
 
@@ -75,7 +77,7 @@ def test_the_benchmark_is_called_after_the_data(tmp_path: Path) -> None:
     )
     overlay, own = write(tmp_path, "fast.yaml", "a: 1"), write(tmp_path, "cats.yaml", OWN)
     named = write(tmp_path, "run.yaml", "benchmark: mine\ndata: {class_path: DigitsDataModule}")
-    for files, title in (
+    for merged_files, title in (
         ([digits, overlay], "digits"),
         ([overlay, digits], "digits"),
         ([digits, again], "digits"),  # the same data
@@ -83,7 +85,7 @@ def test_the_benchmark_is_called_after_the_data(tmp_path: Path) -> None:
         ([named, own], "cats"),
         ([own, named], "mine"),
     ):
-        assert merge_files(files)["benchmark"] == title
+        assert merge_files(merged_files)["benchmark"] == title
 
 
 @pytest.mark.parametrize(
@@ -122,13 +124,13 @@ def test_other_data_on_the_command_line_name_the_benchmark(
     ],
 )
 def test_numbers_are_read_as_json_readers_expect(text: str, value: object) -> None:
-    read = merging.read_yaml(f"a: {text}")["a"]
+    read = files.read_yaml(f"a: {text}")["a"]
     assert read == value
     assert type(read) is type(value)
 
 
 def test_a_file_of_comments_is_an_empty_configuration(tmp_path: Path) -> None:
-    assert merging.load_configuration_file(write(tmp_path, "c.yaml", "# nothing\n")) == {}
+    assert files.load_configuration_file(write(tmp_path, "c.yaml", "# nothing\n")) == {}
 
 
 FOCAL = {"class_path": "FocalLoss", "init_args": {"gamma": 3}}
@@ -193,32 +195,32 @@ def test_an_argument_before_its_class_is_refused() -> None:
 
 
 def test_short_names_and_near_matches() -> None:
-    assert merging.find_configuration_file("digits_lt").name == "digits_lt.yaml"
+    assert files.find_configuration_file("digits_lt").name == "digits_lt.yaml"
     found = {
-        merging.find_configuration_file(name).resolve()
+        files.find_configuration_file(name).resolve()
         for name in ("focal", "losses/focal", "benchmarks/losses/focal.yaml")
     }
     assert len(found) == 1
     with pytest.raises(UsageError, match=r"`digits_l`; did you mean digits_lt"):
-        merging.find_configuration_file("digits_l")
+        files.find_configuration_file("digits_l")
     with pytest.raises(UsageError) as error:
-        merging.find_configuration_file("losses/focal", folders=("losses",))
+        files.find_configuration_file("losses/focal", folders=("losses",))
     suggested = str(error.value).partition("did you mean ")[2].rstrip("?").split(", ")
     assert suggested[0] == "focal"
-    assert all(merging.find_configuration_file(name, folders=("losses",)) for name in suggested)
+    assert all(files.find_configuration_file(name, folders=("losses",)) for name in suggested)
 
 
 def test_published_settings_are_stripped_and_applied_by_name(tmp_path: Path) -> None:
     text = "model: {loss: {class_path: F, init_args: {gamma: 1}}}\npublished: {source: x, cifar10/resnet50: {gamma: 5}}\n"
     path = write(tmp_path, "f.yaml", text)
-    assert merging.load_configuration_file(path) == {
+    assert files.load_configuration_file(path) == {
         "model": {"loss": {"class_path": "F", "init_args": {"gamma": 1}}}
     }
-    assert merging.load_configuration_file(f"{path}@cifar10/resnet50")["model"]["loss"][
+    assert files.load_configuration_file(f"{path}@cifar10/resnet50")["model"]["loss"][
         "init_args"
     ] == {"gamma": 5}
     with pytest.raises(UsageError, match="cifar10/resnet5`; did you mean cifar10/resnet50"):
-        merging.load_configuration_file(f"{path}@cifar10/resnet5")
+        files.load_configuration_file(f"{path}@cifar10/resnet5")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_published_settings_are_stripped_and_applied_by_name(tmp_path: Path) -> 
 def test_a_broken_file_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, "broken.yaml", text)
     with pytest.raises(UsageError, match=message) as error:
-        merging.load_configuration_file(path)
+        files.load_configuration_file(path)
     assert path in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -279,15 +281,15 @@ def test_an_overlay_brings_the_one_that_it_extends(tmp_path: Path) -> None:
     base = write(tmp_path, "base.yaml", "model: {optimizer: A, loss: B}\nthreads: 2\n")
     small = write(tmp_path, "small.yaml", f"extends: {base}\nthreads: 1\n")
     first = write(tmp_path, "first.yaml", "benchmark: first\ndata: D\nthreads: 3\n")
-    alone = merging.merge_files([first, small])
-    assert alone == merging.merge_files([first, base, small])
+    alone = building.merge_files([first, small])
+    assert alone == building.merge_files([first, base, small])
     assert (alone["benchmark"], alone["threads"], alone["model"]["optimizer"]) == ("first", 1, "A")
     assert "extends" not in alone
 
 
 def test_speedrun_small_trains_ten_epochs_by_itself() -> None:
-    config = merging.merge_files(["cifar10", "protocols/speedrun_small"])
-    assert config == merging.merge_files(
+    config = building.merge_files(["cifar10", "protocols/speedrun_small"])
+    assert config == building.merge_files(
         ["cifar10", "protocols/speedrun", "protocols/speedrun_small"]
     )
     assert config["trainer"]["max_epochs"] == 10
@@ -299,7 +301,7 @@ def test_files_that_extend_each_other_are_refused(tmp_path: Path) -> None:
     first.write_text(f"extends: {second}\n")
     second.write_text(f"extends: [{first}]\n")
     with pytest.raises(UsageError, match="extends itself"):
-        merging.merge_files([str(first)])
+        building.merge_files([str(first)])
     first.write_text("extends: {a: 1}\n")
     with pytest.raises(UsageError, match="name of a file or a list"):
-        merging.merge_files([str(first)])
+        building.merge_files([str(first)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import (
+from calibench.configuration.files import (
     find_configuration_file,
     list_configuration_files,
     load_configuration_file,

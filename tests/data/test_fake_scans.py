@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.configuration.merging import load_configuration_file
+from calibench.configuration.files import load_configuration_file
 from calibench.data import TableDataModule
 from calibench.data.fakes import REGION_COLUMNS, make_scans, write_scans
 from calibench.training import fit as training

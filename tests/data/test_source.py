@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from calibench.configuration.merging import data_root
+from calibench.configuration.files import data_root
 from calibench.data.source import DataError, Source, file_md5, official_sources
 from calibench.files import hub
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.configuration.merging import merge_files
+from calibench.configuration.building import merge_files
 from calibench.messages.errors import UsageError
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from calibench import data
-from calibench.configuration.merging import Config, list_configuration_files, merge_files
+from calibench.configuration.building import merge_files
+from calibench.configuration.files import list_configuration_files
+from calibench.configuration.merging import Config
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment

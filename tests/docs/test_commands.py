@@ -11,7 +11,8 @@ from string import Template
 import pytest
 
 from calibench import cli
-from calibench.configuration.merging import list_configuration_files, read_arguments
+from calibench.configuration.files import list_configuration_files
+from calibench.configuration.run_arguments import read_arguments
 from calibench.verbs.fit import TrainingWords
 from calibench.verbs.predict import PREDICT_OPTIONS
 from tests.docs.pages import ROOT, WRITTEN, blocks, name

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from calibench.configuration.merging import list_configuration_files
+from calibench.configuration.files import list_configuration_files
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of
 

@@ -32,7 +32,7 @@ import torch
 import yaml
 
 from calibench.cli import main
-from calibench.configuration.merging import benchmarks_folder, load_configuration_file
+from calibench.configuration.files import benchmarks_folder, load_configuration_file
 from calibench.plots.curves import training_curves
 from calibench.predictions import Reader
 from calibench.run_configuration.trusted_names import check_is_trusted

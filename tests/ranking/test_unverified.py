@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import benchmarks_folder
+from calibench.configuration.files import benchmarks_folder
 from calibench.ranking import rank_results, reading
 from calibench.runs.files import describe_content
 from calibench.store import entries

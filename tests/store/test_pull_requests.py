@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from calibench.configuration.merging import benchmarks_folder
+from calibench.configuration.files import benchmarks_folder
 from calibench.runs.files import describe_file
 from calibench.store.entry import entry_digest
 

@@ -8,7 +8,7 @@ import pytest
 
 import calibench
 from calibench import store
-from calibench.configuration.merging import benchmarks_folder
+from calibench.configuration.files import benchmarks_folder
 from calibench.evaluation.verify import verify_entry
 from calibench.ranking import read_results
 from calibench.store.index import list_rows

@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from calibench.cli import main
-from calibench.configuration.merging import build_configuration
+from calibench.configuration.building import build_configuration
 from calibench.runs import Busy
 from calibench.sweeps import pool
 from calibench.sweeps.launchers.slurm import Slurm

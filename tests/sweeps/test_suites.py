@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import list_configuration_files, load_configuration_file
+from calibench.configuration.files import list_configuration_files, load_configuration_file
 from calibench.messages.errors import UsageError
 from calibench.runs import effective_settings as key_settings
 from calibench.sweeps.plan import find_runs

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import list_configuration_files
+from calibench.configuration.files import list_configuration_files
 from calibench.losses import ImportedLoss
 from calibench.messages.errors import UsageError
 from calibench.run_configuration.argument_table import RELEASES, TABLE

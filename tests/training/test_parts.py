@@ -15,7 +15,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from calibench.configuration.merging import list_configuration_files
+from calibench.configuration.files import list_configuration_files
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of

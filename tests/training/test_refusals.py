@@ -10,7 +10,7 @@ import pytest
 
 from calibench.calibrators import affine
 from calibench.cli import main
-from calibench.configuration.merging import build_configuration
+from calibench.configuration.building import build_configuration
 from calibench.messages.errors import UsageError
 from calibench.ranking import read_results
 from calibench.run_configuration.value_checks import check_loss_values

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from calibench.backbones import SpeedNet
-from calibench.configuration.merging import list_configuration_files
+from calibench.configuration.files import list_configuration_files
 from calibench.data import CIFAR10DataModule
 from calibench.messages.errors import UsageError
 from calibench.runs import Run, read_json

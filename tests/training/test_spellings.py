@@ -11,7 +11,7 @@ import torchvision
 from calibench.backbones import HuggingFaceBackbone, ImportedBackbone, TimmBackbone
 from calibench.backbones.spellings import expand_network_name, list_networks
 from calibench.cli import main
-from calibench.configuration.merging import read_yaml
+from calibench.configuration.files import read_yaml
 from calibench.run_configuration.adapters import wrap_foreign_classes
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of

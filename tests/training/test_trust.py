@@ -17,7 +17,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.cli import main
-from calibench.configuration.merging import list_configuration_files, load_configuration_file
+from calibench.configuration.files import list_configuration_files, load_configuration_file
 from calibench.plugins.import_paths import parameters_of
 from calibench.run_configuration import trusted_names
 from calibench.run_configuration.keys import KEY_GROUPS

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from calibench.cli import main
-from calibench.configuration.merging import read_yaml
+from calibench.configuration.files import read_yaml
 from calibench.losses import MDCALoss, WeightedSum
 from calibench.messages.errors import UsageError
 from calibench.run_configuration.adapters import wrap_foreign_classes

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from calibench.configuration.merging import data_root
+from calibench.configuration.files import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets

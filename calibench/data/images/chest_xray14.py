@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibench.configuration.merging import data_root
+from calibench.configuration.files import data_root
 from calibench.data.batch import Splits
 from calibench.data.images.image_table import (
     LabelledFiles,

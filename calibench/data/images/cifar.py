@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.configuration.merging import Seed
+from calibench.configuration.seeds import Seed
 from calibench.data.batch import Examples, Posterior, Splits
 from calibench.data.images.augment import Normalize
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, OfficialImageDataModule

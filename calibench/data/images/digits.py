@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from calibench.configuration.merging import Seed
+from calibench.configuration.seeds import Seed
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip

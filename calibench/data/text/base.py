@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.configuration.merging import data_root
+from calibench.configuration.files import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Batch, EvaluationSet, Examples, Splits
 from calibench.data.cache import Arrays, load_or_make

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import torch
 
-from calibench.configuration.merging import Seed, data_root
+from calibench.configuration.files import data_root
+from calibench.configuration.seeds import Seed
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import made_up_caveats, official_sources
 from calibench.data.splits import hold_out

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calibench.configuration.merging import list_configuration_files, short_name
+from calibench.configuration.files import list_configuration_files
+from calibench.configuration.merging import short_name
 from calibench.ranking.columns import COSTS
 from calibench.ranking.records import version_counts
 from calibench.runs import (

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from calibench.configuration.merging import Config, read_yaml
+from calibench.configuration.files import read_yaml
+from calibench.configuration.merging import Config
 from calibench.messages.errors import ExpectedFailure, UsageError, near_matches, pip_install
 from calibench.messages.spelling import is_command_line, spell_argument
 

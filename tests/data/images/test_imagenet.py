@@ -13,7 +13,7 @@ from torchvision.transforms import CenterCrop, Compose, RandomResizedCrop, Resiz
 from torchvision.transforms.functional import hflip, resized_crop
 
 from calibench.cli import main
-from calibench.configuration.merging import merge_files
+from calibench.configuration.building import merge_files
 from calibench.data import DataError, ImageFolderDataModule, ImageNetDataModule
 from calibench.data.fakes import write_imagenet
 from calibench.data.images import augment

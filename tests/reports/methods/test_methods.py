@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import benchmarks_folder
+from calibench.configuration.files import benchmarks_folder
 from calibench.metrics import PANEL
 from calibench.ranking.reading import read_results
 from calibench.run_configuration.keys import FAMILIES

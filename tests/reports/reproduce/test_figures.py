@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import benchmarks_folder
+from calibench.configuration.files import benchmarks_folder
 from calibench.runs import RunId, write_json
 from calibench.sweeps.suites import load_suite
 from calibench.tables.published import PAPERS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.configuration.merging import read_arguments
+from calibench.configuration.run_arguments import read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.spelling import command_line_spelling
 from calibench.sweeps.launchers.sbatch import (

@@ -1,0 +1,110 @@
+"""The words of a command line that describe a run: `--config FILE`, `--KEY VALUE` and questions."""
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from calibench.configuration.files import list_configuration_files, read_yaml
+from calibench.configuration.key_hints import describe_unknown_key
+from calibench.messages.errors import UsageError
+
+
+def _describe_several(key: str) -> str:
+    """The command to type where a key of a run has a second value."""
+    if key == _ALIASES["seed"]:
+        return "; several seeds: `calibench sweep BENCHMARK --seeds 1 2 3`"
+    return f"; several values of `{key}` are a `grid` in a suite (see `calibench sweep --help`)"
+
+
+class RunArguments(NamedTuple):
+    """Files, dotted keys with their values, and questions: `--print_config`, `--model.loss.help FocalLoss`."""
+
+    files: list[str]
+    options: list[tuple[str, Any]]
+    questions: list[str]
+
+
+_CONFIG = ("--config", "-c")
+_ALIASES = {"seed": "seed_everything"}
+
+
+def read_arguments(arguments: Sequence[str]) -> RunArguments:
+    """Read `--config FILE`, `--KEY VALUE` and `--KEY=VALUE`; `--seed` is `--seed_everything`, a hyphen an underscore.
+
+    `--data imagenet`, the name of a benchmark, is its file before all others. All else is a UsageError.
+    """
+    parsed = RunArguments([], [], [])
+    left = deque(arguments)
+    while left:
+        argument = left.popleft()
+        name, equals, text = argument.partition("=")
+        if name.startswith("--") and name != "--help-all":
+            name = f"--{name[2:].replace('-', '_')}"
+        if not name.startswith("--") and name not in _CONFIG:
+            raise UsageError(_describe_no_option(argument, parsed))
+        if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
+            parsed.questions.append("--help" if name == "--help-all" else argument)
+            if name.endswith(".help") and left and not left[0].startswith("--"):
+                parsed.questions.append(left.popleft())
+            continue
+        if not equals and (not left or left[0].startswith("--")):
+            raise UsageError(_describe_no_value(argument))
+        value = text if equals else left.popleft()
+        if name in _CONFIG:
+            parsed.files.append(value)
+        elif name == "--data" and value in list_configuration_files():
+            parsed.files.insert(0, value)
+        else:
+            key = name.removeprefix("--")
+            parsed.options.append((_ALIASES.get(key, key), _parse_value(value)))
+    return parsed
+
+
+def _describe_no_option(argument: str, parsed: RunArguments) -> str:
+    """One line about a word that is no option, with the option that it may stand for."""
+    name, equals, text = argument.partition("=")
+    hint = ""
+    if argument in ("-help", "-?"):
+        hint = ": write `--help`"
+    elif Path(argument).suffix in (".ckpt", ".pt", ".pth"):
+        hint = f": write `--ckpt_path {argument}`"
+        if Path(argument).parent.name == "checkpoints":
+            hint = (
+                f": write `--config {Path(argument).parents[1]}/config.yaml --ckpt_path {argument}`"
+            )
+    elif run := _run_below(Path(argument)):
+        hint = f": write `--config {run}/config.yaml --ckpt_path {run}/checkpoints/last.ckpt`"
+    elif argument in list_configuration_files():
+        hint = f"; for a configuration, --config {argument}"
+    elif equals and name.strip("+-"):  # as other programs write `trainer.max_epochs=1`
+        hint = f": write `--{name.lstrip('+-').replace('-', '_')} {text}`"
+    elif parsed.options:
+        hint = _describe_several(parsed.options[-1][0])
+    return f"`{argument}` is no option: --KEY VALUE is expected{hint}."
+
+
+def _run_below(folder: Path) -> Path | None:
+    """A folder that is a run, or the first run below it, by its configuration; None if there is none."""
+    configurations = sorted(folder.glob("**/config.yaml")) if folder.is_dir() else []
+    return next((path.parent for path in configurations), None)
+
+
+def _describe_no_value(name: str) -> str:
+    """One line about an option without its value, which may be another program's."""
+    if hint := describe_unknown_key(name):
+        return f"unknown option `{name}`: {hint}"
+    expected = "a file or a short name" if name in _CONFIG else "a value"
+    return f"`{name}` needs {expected}."
+
+
+def _parse_value(text: str) -> Any:
+    """A list or a mapping in brackets as what it is; other text is read by the type of its argument."""
+    if not text.startswith(("[", "{")):
+        return text
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError:
+        return text
