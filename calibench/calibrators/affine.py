@@ -123,14 +123,14 @@ class DiagonalAffine(Affine):
         wide = keep_blocks(torch.float64)
         objective = penalise(wide, torch.float64)
         if not penalty.factors.all():
-            coordinates = BlockCoordinates.at(wide(), start, penalty)
+            coordinates = BlockCoordinates.from_point(wide(), start, penalty)
             search = likelihood.stopped_search
             fitted = search(objective.value_and_gradient, coordinates, start, VECTOR_ITERATIONS)
         else:
             narrow = keep_blocks(torch.float32)
             fitted = likelihood.newton_minimum(
                 objective,
-                lambda stacked: BlockCoordinates.at(narrow(), stacked, penalty),
+                lambda stacked: BlockCoordinates.from_point(narrow(), stacked, penalty),
                 start,
                 narrow=penalise(narrow, torch.float32),
             )
@@ -250,13 +250,13 @@ class FullAffine(Affine):
 
         objective = penalise(features)
         if not penalty.factors.any():
-            coordinates = SharedCoordinates.at(features)
+            coordinates = SharedCoordinates.from_point(features)
             search = likelihood.stopped_search
             fitted = search(objective.value_and_gradient, coordinates, start, self.max_iter)
         else:
             fitted = likelihood.newton_minimum(
                 objective,
-                lambda matrix: KroneckerCoordinates.at(features, weight, matrix, penalty),
+                lambda matrix: KroneckerCoordinates.from_point(features, weight, matrix, penalty),
                 start,
                 narrow=penalise(likelihood.in_single_precision(features)),
             )

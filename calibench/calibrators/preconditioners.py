@@ -23,7 +23,7 @@ class BlockCoordinates:
     factor: Tensor
 
     @classmethod
-    def at(cls, blocks: Blocks, stacked: Tensor, penalty: Penalty) -> Self:
+    def from_point(cls, blocks: Blocks, stacked: Tensor, penalty: Penalty) -> Self:
         """The coordinates at (w, b), (2, K), from the blocks of the rows."""
         weight, bias = stacked
         moments, n = penalty.factors.new_zeros(1), 0
@@ -61,7 +61,7 @@ class KroneckerCoordinates:
     of_features: Tensor
 
     @classmethod
-    def at(cls, features: Tensor, share: Tensor, matrix: Tensor, penalty: Penalty) -> Self:
+    def from_point(cls, features: Tensor, share: Tensor, matrix: Tensor, penalty: Penalty) -> Self:
         """The coordinates at a matrix (K, K + 1); of many rows some, evenly spread, stand for all."""
         size = matrix.shape[1]
         step = max(1, len(features) // max(_ROWS_A_PARAMETER * size, _FEWEST_NUMBERS // size))
@@ -98,7 +98,7 @@ class SharedCoordinates:
     factor: Tensor
 
     @classmethod
-    def at(cls, features: Tensor) -> Self:
+    def from_point(cls, features: Tensor) -> Self:
         """The coordinates at the identity, of features (N, K)."""
         probs, extended = features.softmax(dim=1), append_ones(features)
         variance = (probs * (1 - probs)).mean()

@@ -224,10 +224,10 @@ class Floors:
 
     def _draw_enough(self, error: ErrorOfCells, sums: Sums, number: Number) -> Floats:
         """Values for calibrated models: estimates of as many as are enough for the verdict on a number, else of all."""
-        claim, most = self._claims and self._claims.find(number.key), self._number(error)
-        if self._claims and claim and claim.verdict and most > 2 * _STAGES[-1]:
-            drawn = self._draw_until(error, sums, [*_STAGES, most], near=claim.verdict.floor)
-            for values in islice(drawn, len(_STAGES)):
+        claim, draws = self._claims and self._claims.find(number.key), self._number(error)
+        if self._claims and claim and claim.verdict and draws > 2 * _STAGES[-1]:
+            estimates = self._draw_until(error, sums, [*_STAGES, draws], near=claim.verdict.floor)
+            for values in islice(estimates, len(_STAGES)):
                 if self._claims.is_proved_by_draws(number, values):
                     return values
         return self.draw_errors(error, sums)
@@ -285,8 +285,8 @@ class Floors:
         for start, end in pairwise(ends):
             if (start, end) not in self._hits_before:
                 random = np.random.default_rng([self._seed, 2, start])
-                drawn = self.sorted_pairs.draw_hits_before(end - start, random)
-                self._hits_before[start, end] = drawn
+                hits_before = self.sorted_pairs.draw_hits_before(end - start, random)
+                self._hits_before[start, end] = hits_before
             hits = np.diff(self._hits_before[start, end][:, cuts]).astype(np.float64)
             yield iter([torch.from_numpy(hits)])
 

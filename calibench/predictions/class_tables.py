@@ -192,18 +192,18 @@ def whole_and_other_columns(scores: Array, names: Sequence[str]) -> tuple[list[s
     is_one_sum = len(sums) > 0 and np.ptp(sums) < sums.max(initial=0) / 50
     if is_one_sum and not 1.5 < sums[0] < 10:
         return [], []
-    whole = [
+    counts = [
         name
         for name, values in zip(names, scores.T, strict=True)
         if values.any() and (values % 1 == 0).all()
     ]
     others = [name for name, values in zip(names, scores.T, strict=True) if (values % 1 > 0).any()]
-    return whole, others
+    return counts, others
 
 
 def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
     """Raise a ValueError of columns of whole numbers beside others with fractions; see `whole_and_other_columns`."""
-    whole, others = whole_and_other_columns(scores, names)
+    counts, others = whole_and_other_columns(scores, names)
     hits = [name for name, values in zip(names, scores.T, strict=True) if {*values} == {0, 1}]
     if len(others) == 1 and hits and (np.abs(scores[:, names.index(others[0])] - 0.5) <= 0.5).all():
         roles = shlex.join([f"probs={others[0]}", f"target={hits[0]}"])
@@ -211,9 +211,9 @@ def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
             f"fractions are in `{others[0]}` alone: {spell_argument('keys', roles)} reads it as the probability of "
             f"`{hits[0]}`."
         )
-    if whole and others:
+    if counts and others:
         raise ValueError(
-            f"whole numbers are in {list_quoted(whole)}, and fractions in {list_quoted(others)}: name the columns of "
+            f"whole numbers are in {list_quoted(counts)}, and fractions in {list_quoted(others)}: name the columns of "
             f"the classes, {spell_argument('keys', 'probs=A,B,C')} or {spell_argument('keys', 'logits=A,B,C')}."
         )
 

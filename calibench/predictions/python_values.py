@@ -180,12 +180,14 @@ def _refuse_columns_of_whole_numbers(values: Any, array: Array) -> None:
     if not hasattr(values, "columns") or array.ndim != 2 or array.dtype.kind not in REAL:
         return
     names = [str(name) for name in values.columns]
-    whole, others = whole_and_other_columns(array, names)
-    if whole and others:
-        kept = [name for name, text in zip(values.columns, names, strict=True) if text not in whole]
+    counts, others = whole_and_other_columns(array, names)
+    if counts and others:
+        scores_alone = [
+            name for name, text in zip(values.columns, names, strict=True) if text not in counts
+        ]
         raise ValueError(
-            f"whole numbers are in {list_quoted(whole)}, and fractions in {list_quoted(others)}: give the columns of "
-            f"the classes alone, `scores[{kept}]`."
+            f"whole numbers are in {list_quoted(counts)}, and fractions in {list_quoted(others)}: give the columns of "
+            f"the classes alone, `scores[{scores_alone}]`."
         )
 
 

@@ -246,7 +246,7 @@ class TableColumns:
         has_largest_twice = bool((second == largest).all())
         is_largest = (values == largest[:, None]).all(axis=0)
         for place in np.flatnonzero(is_largest) if has_largest_twice else ():
-            others = [other for other in columns if other != columns[place]]
+            others = [other for other in columns if other != columns[int(place)]]
             if self.sum_to_1(others):
                 return others
         return [*columns]

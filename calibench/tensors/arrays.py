@@ -135,15 +135,15 @@ def _describe_positional(function: Callable[..., Any], value: Any) -> str:
     if not named:
         return text
     needed = next((entry for entry in named if entry.default is Parameter.empty), named[0])
-    shown = repr(value) if isinstance(value, bool | int | float | str) else "..."
-    return f"{text}: others go by their names, `{name}({', '.join(first)}, {needed.name}={shown})`"
+    text_of_value = repr(value) if isinstance(value, bool | int | float | str) else "..."
+    return f"{text}: others go by their names, `{name}({', '.join(first)}, {needed.name}={text_of_value})`"
 
 
 def _describe_unknown(function: Callable[..., Any], argument: str) -> str:
     """The refusal of an argument that a function lacks, with near names or all that it takes."""
     names = [*signature(function).parameters]
-    taken = f"; it takes {', '.join(names)}"
-    return f"`{function.__name__}` has no argument `{argument}`{near_matches(argument, names) or taken}"
+    arguments = f"; it takes {', '.join(names)}"
+    return f"`{function.__name__}` has no argument `{argument}`{near_matches(argument, names) or arguments}"
 
 
 def _target_array(

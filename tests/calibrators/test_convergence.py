@@ -179,8 +179,8 @@ def test_scaled_coordinates_lead_to_the_same_optimum_in_fewer_steps(
 
     monkeypatch.setattr(likelihood, "full_hessian", count_products)
     for coordinates in (
-        KroneckerCoordinates.at,
-        lambda features, *_: SharedCoordinates.at(features.double()),
+        KroneckerCoordinates.from_point,
+        lambda features, *_: SharedCoordinates.from_point(features.double()),
     ):
         monkeypatch.setattr(KroneckerCoordinates, "at", coordinates)
         model = DirichletCalibration(shrinkage=False).fit(logits, target)
