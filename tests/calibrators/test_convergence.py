@@ -182,7 +182,7 @@ def test_scaled_coordinates_lead_to_the_same_optimum_in_fewer_steps(
         KroneckerCoordinates.from_point,
         lambda features, *_: SharedCoordinates.from_point(features.double()),
     ):
-        monkeypatch.setattr(KroneckerCoordinates, "at", coordinates)
+        monkeypatch.setattr(KroneckerCoordinates, "from_point", coordinates)
         model = DirichletCalibration(shrinkage=False).fit(logits, target)
         values.append(nll(model, logits, target))
     assert values[0] == pytest.approx(values[1], abs=1e-7)
