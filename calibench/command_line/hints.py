@@ -59,26 +59,6 @@ OPTION_HINTS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             f"{verb} {option}"
-            for verb in (
-                "evaluate",
-                "doctor",
-                "calibrate",
-                "posthoc",
-                "leaderboard",
-                "report",
-                "plot",
-            )
-            for option in ("--device", "--gpu", "--gpus", "--cuda", "--cpu")
-        ),
-        "leave it out: predictions are read and scored on the CPU",
-    ),
-    **dict.fromkeys(
-        ("calibrate --temperature", "calibrate --t"),
-        "a temperature is fitted: `calibench calibrate --val VAL --calibrator TemperatureScaling -o cal.pt`",
-    ),
-    **dict.fromkeys(
-        (
-            f"{verb} {option}"
             for verb in ("calibrate", "evaluate")
             for option in ("--cv", "--folds", "--k-folds")
         ),
@@ -315,15 +295,15 @@ PART_HINTS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("topk", "k"), "of an example the class with the highest probability counts"),
     **dict.fromkeys(
-        ("temperature", "temp"),
-        "a temperature is fitted: `calibench calibrate --val VAL -o cal.pt`",
+        ("temperature", "temp", "t"),
+        "a temperature is fitted: `calibench calibrate --val VAL --calibrator TemperatureScaling -o cal.pt`",
     ),
     **dict.fromkeys(
         ("cv", "fold", "folds", "kfold"),
         "`calibench doctor FILE` cross-validates calibrators on one file",
     ),
     **dict.fromkeys(
-        ("device", "gpu", "gpus", "cuda"),
+        ("device", "gpu", "gpus", "cuda", "cpu"),
         "leave it out: predictions are read and scored on the CPU",
     ),
 }

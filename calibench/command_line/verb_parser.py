@@ -425,7 +425,9 @@ class VerbParser(argparse.ArgumentParser):
             near = f": a word without dashes, `{self.prog} {word}`"
         if not near and (hint := VERB_HINTS.get(self.verb, "")):
             near = f": {hint}"
-        verb_options = (name for name in self.known if name.startswith("--") and name != "--help")
+        verb_options = (
+            option for option in self.known if option.startswith("--") and option != "--help"
+        )
         there_are = f"; there are {', '.join(verb_options)}"
         self.error(f"unknown option `{name}`{near or there_are}")
 

@@ -52,6 +52,11 @@ def one_line(error: object, length: int | None = None) -> str:
     return " ".join(text.split())[:length] or type(error).__name__
 
 
+def plain_word(name: str) -> str:
+    """A name without what its spellings differ in: `calibrationerror` of `CalibrationError` and `calibration_error`."""
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
 def near_matches(name: str, names: Iterable[str], *, prefix: str = "", loosely: bool = True) -> str:
     """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string.
 

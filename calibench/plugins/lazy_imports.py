@@ -3,14 +3,13 @@
 So a command line that is wrong, or a file that is missing, is refused before torch or Lightning is imported.
 """
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from calibench.messages.errors import did_you_mean, near_matches
+from calibench.messages.errors import did_you_mean, near_matches, plain_word
 
 if TYPE_CHECKING:
     from calibench.plugins.registries import Family  # which takes time to import
@@ -51,14 +50,9 @@ def _equivalent_names(package: str, wrong: str, names: Iterable[str]) -> list[st
     family = _FAMILIES.get(package)
     if wrong in names:
         return [wrong]
-    meant = {_fold(wrong), _fold(family.meant_by(wrong)) if family else ""}
-    names = [name for name in names if _fold(name) in meant and name[0].isalpha()]
+    meant = {plain_word(wrong), plain_word(family.meant_by(wrong)) if family else ""}
+    names = [name for name in names if plain_word(name) in meant and name[0].isalpha()]
     return sorted(names, key=lambda name: (name.islower() != wrong.islower(), name))
-
-
-def _fold(name: str) -> str:
-    """A name without what differs between a class and its function: `CalibrationError` and `calibration_error`."""
-    return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
 def lazy_exports(

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.errors import UsageError, near_matches, plain_word
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Family:
 
     def answer_alias(self, name: str) -> str:
         """`; did you mean BrierLoss?` for a name that other programs have, or what else to do, or an empty string."""
-        word = re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].casefold())
+        word = plain_word(name.rpartition(".")[2])
         if remedy := self.remedies.get(word):
             return f": {remedy}"
         alias = self.aliases.get(word)
@@ -77,8 +77,7 @@ class Family:
     def meant_by(self, name: str) -> str:
         """The class that a name of a value, `ece`, or another program's name of a class stands for; else empty."""
         cls = self.class_of(name)
-        word = re.sub(r"[^a-z0-9]", "", name.casefold())
-        return cls if cls in self.lines else self.aliases.get(word, "")
+        return cls if cls in self.lines else self.aliases.get(plain_word(name), "")
 
     def entries(self) -> dict[str, str]:
         """Everything that can be named, with one line on each, plug-ins among them."""

@@ -210,6 +210,15 @@ def _refuse_labels_from_1(labels: Array, values: Array, class_names: Sequence[st
         )
 
 
+def without_class_labels(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Named arrays without labels (N,)."""
+    return {
+        name: array
+        for name, array in arrays.items()
+        if _role_of(name) != TARGET or np.ndim(array) != 1
+    }
+
+
 def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:
     """The name of the scores as they came; `logits` for an array without one."""
     names = (name for name in arrays if _role_of(name) == role)

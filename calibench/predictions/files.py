@@ -29,8 +29,10 @@ from calibench.predictions.arrays import (
     refuse_scores_of_predictions,
     roles_told,
     with_roles,
+    without_class_labels,
 )
 from calibench.predictions.confidence_pairs import (
+    NEEDS_ALL,
     ConfidencePairs,
     pairs_of,
     predictions_of_confidences,
@@ -202,24 +204,31 @@ class Reader:
             return predictions.binary(self.clip)
         return predictions
 
+    def of_ood(self, source: Source) -> Predictions:
+        """Predictions of an OOD set, without its labels where all are missing or of other classes; raises as a call."""
+        try:
+            return self(source)
+        except ValueError as error:
+            try:
+                predictions = self.read(source, has_labels=False)
+            except ValueError:
+                raise error from None
+        if isinstance(predictions, ConfidencePairs):
+            raise CorruptRun(f"{source}: {NEEDS_ALL} for an OOD set.")
+        line = "its labels are left out, as all are missing or of other classes"
+        say(f"{source}: {line}", to=sys.stderr)
+        return predictions
+
     def read(
-        self, source: Source, *, keeps_unlabelled: bool = False
+        self, source: Source, *, keeps_unlabelled: bool = False, has_labels: bool = True
     ) -> Predictions | ConfidencePairs:
         """Read predictions, or pairs of a confidence and whether it was right; raises as a call.
 
         What was guessed in a file is said in one line. Rows of a file whose label is missing are left out, or have the
-        label -1.
+        label -1. Without `has_labels` those (N,) that are there are not read.
         """
         if isinstance(source, Arrays):
-            if is_read(source.values):
-                if source.labels is not None:
-                    raise ValueError(
-                        f"{source} already contains labels, but separate labels were given too."
-                    )
-                read: Predictions | ConfidencePairs = source.values
-                return read
-            options = {name: getattr(self, name) for name in _OF_ARRAYS}
-            return from_python(source.values, source.labels, **options)
+            return self._of_memory(source, source.labels if has_labels else None)
         text, notes = source, list[str]()
         check_file(text)
         with _naming(text), corrupt_if_it_fails(text), self._explaining_inputs(text):
@@ -233,6 +242,8 @@ class Reader:
                 paths = split_paths(text)
                 arrays, notes = self._arrays(*map(with_known_suffix, paths))
                 notes = [*describe_kinds(paths), *notes]
+            if not has_labels:
+                arrays = without_class_labels(arrays)
             predictions: Predictions | ConfidencePairs | None = None
             if keeps_unlabelled:
                 predictions = predictions_of_confidences(arrays, self.clip)
@@ -251,6 +262,18 @@ class Reader:
             if line := join_lines(notes):
                 say(f"{text}: {line}", to=sys.stderr)
             return predictions
+
+    def _of_memory(self, source: Arrays, labels: Any) -> Predictions | ConfidencePairs:
+        """Predictions of arrays, with labels or without."""
+        if not is_read(source.values):
+            options = {name: getattr(self, name) for name in _OF_ARRAYS}
+            return from_python(source.values, labels, **options)
+        if labels is not None:
+            raise ValueError(
+                f"{source} already contains labels, but separate labels were given too."
+            )
+        read: Predictions | ConfidencePairs = source.values
+        return read
 
     @contextmanager
     def _explaining_inputs(self, text: str) -> Iterator[None]:

@@ -87,11 +87,19 @@ class Sets:
         if self.posterior and not Path(self.posterior).is_file():
             raise no_file(Path(self.posterior))
 
-    def read(self, reader: Callable[[Source], Predictions]) -> dict[str, list[Predictions]]:
+    def read(
+        self,
+        reader: Callable[[Source], Predictions],
+        reader_of_ood: Callable[[Source], Predictions],
+    ) -> dict[str, list[Predictions]]:
         """The predictions of each set, one a member of the ensemble; a ValueError if they do not belong together."""
+        readers = {"ood": reader_of_ood}
         named = {"val": ("val", self.val), "test": ("test", self.test), **self.further}
         sets = {
-            name: [labelled_as(reader(source), name, kind, source) for source in sources]
+            name: [
+                labelled_as(readers.get(kind, reader)(source), name, kind, source)
+                for source in sources
+            ]
             for name, (kind, sources) in named.items()
             if sources
         }

@@ -189,7 +189,7 @@ class Predictions(ExplainsForeignMethods):
 
     def __getitem__(self, name: str) -> NoReturn:
         raise TypeError(
-            f"predictions have attributes: `predictions.{name}`, as `.logits` and `.target`"
+            f"predictions have attributes, `predictions.logits` and `predictions.target`, and no {name!r}"
         )
 
     __iter__ = None

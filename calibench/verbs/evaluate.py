@@ -532,7 +532,7 @@ def read_models(
     from calibench.evaluation.ensemble import pool_members
     from calibench.tables.evaluation_report import MODEL
 
-    sets = options.sets.read(read)
+    sets = options.sets.read(read, options.reader.of_ood)
     members = {
         name: {split: parts[position] for split, parts in sets.items()}
         for position, name in enumerate(short_names(options.sets.test))

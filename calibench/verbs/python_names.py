@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from calibench.messages.errors import plain_word
+
 _DIAGRAM = "`calibench.reliability(logits, labels)` draws the diagram"
 _FIT = '`calibench.fit("digits_lt")` trains a run; a training loop of your own takes any loss of `calibench.losses`'
 _CONFORMAL = '`calibench.evaluate(test, val=val, metrics=["conformal"])` has coverage and size of prediction sets'
@@ -51,4 +53,4 @@ PYTHON_NAMES: Mapping[str, str] = {
 
 def describe_python_name(name: str) -> str:
     """Remedy for a name of another library, or an empty string."""
-    return PYTHON_NAMES.get(name.casefold().replace("_", ""), "")
+    return PYTHON_NAMES.get(plain_word(name), "")

@@ -60,7 +60,7 @@ def check(seed: int, folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            sets = Sets(val=(val.source,), test=(test.source,)).read(reader)
+            sets = Sets(val=(val.source,), test=(test.source,)).read(reader, reader.of_ood)
         except ValueError as error:
             return f"refused: {error}"
     assert choices.harm is None, f"seed {seed} is read in spite of {choices.harm}: {choices}"
