@@ -14,7 +14,6 @@ from calibench.data import BundledTableDataModule
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "anchors" / "boosted_trees.py"
 
 
-@pytest.mark.slow
 def test_boosted_trees_on_the_benchmarks_splits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

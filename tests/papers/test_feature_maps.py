@@ -17,7 +17,6 @@ from tests.papers.scripts import exit_code, load_script
 script = load_script("gce", "feature_maps")
 
 
-@pytest.mark.slow
 def test_pca_is_of_the_inputs_of_the_last_layer() -> None:
     torch.manual_seed(1)
     network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).double()

@@ -8,7 +8,6 @@ import calibench
 from calibench.store import StoreError
 
 
-@pytest.mark.slow
 def test_loaded_predictions_go_into_every_function() -> None:
     sets = calibench.load("digits_lt/SmallCNN/FocalLoss/seed=1")
     assert isinstance(sets, dict)
@@ -30,7 +29,6 @@ def test_loaded_predictions_go_into_every_function() -> None:
         calibench.evaluate(test, val=test)
 
 
-@pytest.mark.slow
 def test_a_run_has_the_same_names_in_every_function() -> None:
     name = "digits_lt/SmallCNN/FocalLoss/seed=1"
     sets = calibench.load(name)

@@ -13,7 +13,6 @@ import pytest
 SCRIPT = Path(__file__).with_name("users_script.py")
 
 
-@pytest.mark.slow
 def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
