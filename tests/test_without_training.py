@@ -34,7 +34,6 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "verbs",
     sampled([READING, (*READING, "doctor", "posthoc", "report")], [READING]),
