@@ -49,7 +49,6 @@ def fast(root: Path, *files: str) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(RUN_HERE, WHOLE))
 def test_every_benchmark_runs(name: str, tmp_path: Path) -> None:
     outcome, run = training.fit(configuration_of(fast(tmp_path, name)))

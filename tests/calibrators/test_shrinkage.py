@@ -55,7 +55,6 @@ def nll(calibrator: Calibrator, logits: Tensor, target: Tensor) -> float:
     return cross_entropy(calibrator.log_prob(logits), target).item()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*the fit ended at a bound")
 @few
 @for_each(CALIBRATORS)
@@ -226,7 +225,6 @@ def test_too_few_examples_are_named_with_the_structured_form(cls: type[Calibrato
 WITH_CLASSES = [cls for cls in (*CALIBRATORS, LabelShiftCorrection) if cls().has_class_parameters]
 
 
-@pytest.mark.slow
 @for_each(WITH_CLASSES)
 def test_a_map_with_parameters_of_each_class_warns_below_five_examples_of_one(
     cls: type[Calibrator],

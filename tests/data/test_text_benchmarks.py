@@ -51,7 +51,6 @@ def test_every_benchmark_trains(name: str, root: Path) -> None:
     assert experiment.trainer.global_step == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(BENCHMARKS, WHOLE))
 def test_benchmark_runs(name: str, root: Path) -> None:
     assert run(root, name) == "done"

@@ -88,7 +88,6 @@ FEWER = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::calibench.calibrators.fit_warnings.FewExamplesWarning")
 @pytest.mark.parametrize("name", sampled(BENCHMARKS, WHOLE))
 def test_benchmark_runs(name: str, root: Path) -> None:

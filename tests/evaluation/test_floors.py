@@ -67,7 +67,6 @@ def value_of(metric: CalibrationMetric, probs: Tensor, target: Tensor) -> float:
 FEW = ("ece", "mce", "adaptive_reference", "classwise", "debiased_marginal", "kuiper", "smooth", "ece_sweep")  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(METRICS, FEW))
 def test_a_floor_is_what_models_with_drawn_labels_get(name: str) -> None:
     """The metric itself on labels that torch draws, against hits in cells: the same mean, the same 95 % quantile."""

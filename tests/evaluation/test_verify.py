@@ -50,7 +50,6 @@ def model(scale: float, n: int = 300, k: int = 6) -> dict[str, Predictions]:
     return sets
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", sampled([1.0, 30.0], [30.0]))
 def test_float16_moves_every_metric_by_no_more_than_is_stated(scale: float) -> None:
     sets = model(scale)
@@ -83,7 +82,6 @@ FITTED = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", sampled([1.0, 30.0], [30.0]))
 def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale: float) -> None:
     """Both what is fitted on and what is scored are rounded; an infinite NLL stays infinite."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -49,7 +48,6 @@ def test_what_is_no_calibration_error_has_no_cells(name: str) -> None:
     assert has_cells is (type(metric_of(name)).__name__ not in WITHOUT)
 
 
-@pytest.mark.slow
 @for_each(CALIBRATION_ERRORS)
 def test_cells_give_the_metric_of_every_labelling(name: str) -> None:
     generator = torch.Generator().manual_seed(0)

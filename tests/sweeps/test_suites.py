@@ -65,7 +65,6 @@ WITH_RUNS = [name for name in SUITES if load_suite(name).parts]
 DRY_RUN = {"suites/evidence_cpu", "suites/gce_table6"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", sampled([WITH_RUNS, WITH_RUNS[::4]], [WITH_RUNS[::4]]), ids=["all", "few"]
 )

@@ -53,7 +53,6 @@ def arguments(root: Path, name: str) -> list[str]:
     return [*adafocal(root), *overlays(name), *own, "--trainer.limit_train_batches=4"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(["sam", "augmix", "asam"], ["sam"]))
 def test_parts_together_resume_to_the_same_numbers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

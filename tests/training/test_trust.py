@@ -85,7 +85,6 @@ def placed(path: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"data": block} if "." in path else {path: arguments}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("room", sampled([None, *ROOMS], [None, losses]))
 def test_no_argument_of_any_class_imports_what_is_let_through(
     room: ModuleType | None, folder: Path, monkeypatch: pytest.MonkeyPatch
