@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.sources import statements
@@ -59,3 +61,34 @@ def test_a_pronoun_is_a_local_name_wherever_it_is_bound() -> None:
     function = ast.parse(source).body[0]
     assert isinstance(function, ast.FunctionDef)
     assert local_names(function) == {"own", "said", "found", "g", "told"}
+
+
+# Where a docstring sends the reader elsewhere: "see `name`", "those of `name`", "one of `NAMES`", "raises as `name`".
+REFERENCE = re.compile(
+    r"(?:[Ss]ee|[Tt]hose of|[Oo]ne of|raises as|[Aa]rguments as in)\s+`([A-Za-z_]\w*)`"
+)
+DEFINITION = re.compile(
+    r"^\s*(?:(?:async )?def|class) (\w+)|^\s*(\w+)(?::[^=\n]+)? = ", re.MULTILINE
+)
+
+
+def missing_references(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Names that docstrings and comments send the reader to, and that no file defines, by file."""
+    names = {
+        name for text in sources.values() for pair in DEFINITION.findall(text) for name in pair
+    }
+    missing = {file: sorted({*REFERENCE.findall(text)} - names) for file, text in sources.items()}
+    return {file: missing[file] for file in missing if missing[file]}
+
+
+def test_what_a_docstring_refers_to_exists() -> None:
+    sources = {
+        str(path.relative_to(PACKAGE)): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))
+    }
+    missing = missing_references(sources)
+    assert not missing, missing
+
+
+def test_a_reference_to_a_name_that_is_gone_is_seen() -> None:
+    source = 'def load(path):\n    """Read it; raises as `load`, see\n    `gone`."""\n'
+    assert missing_references({"a.py": source}) == {"a.py": ["gone"]}

@@ -119,8 +119,8 @@ class CrossValidatedCalibration(Calibrator):
     """Temperature scaling, or what cross-validation says is surely better (Stone 1974).
 
     Each candidate, and the probabilities as they are, is fitted on all folds but one and scored on that one.
-    Temperature scaling is taken, without it nothing, unless another's NLL is surely lower, see `surely_best`: then the
-    lowest of those. The choice is fitted on all examples. Fewer than 20 are not cut into folds.
+    Temperature scaling is taken, without it nothing, unless another's NLL is surely lower, see `choose_surely_best`:
+    then the lowest of those. The choice is fitted on all examples. Fewer than 20 are not cut into folds.
 
     Args:
         calibrators: What there is to choose from; None for seven that were the best of some real set: temperature

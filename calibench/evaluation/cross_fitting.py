@@ -181,7 +181,7 @@ def compute_variational_terms(
 
     Returns:
         Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`; p is 1 or 2, the
-        other arguments are those of `cross_fitted`.
+        other arguments are those of `cross_fit`.
     """
     subgradient = option_named("p", p, _SUBGRADIENTS)
 

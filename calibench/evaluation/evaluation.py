@@ -141,10 +141,10 @@ class Evaluation:
             sets: Predictions by name.
             unavailable: Sets that are missing, with the reason.
             bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
-                hold their `replicates`, which `bootstrap.summarised` turns into intervals.
+                hold their `replicates`, which `add_intervals` turns into intervals.
             jobs: Number of calibrators that are worked on at a time, each in a thread of its own; fewer of large sets.
             extent: How much of it is computed.
-            watch: Called with a calibrator's name and the one of `STAGES` that begins.
+            watch: Called with a calibrator's name and the one of `EVALUATION_STAGES` that begins.
             after_fits: Called once nothing else needs `val`, so that who holds it can let go of it.
         """
         fitted = self.list_fits(sets)

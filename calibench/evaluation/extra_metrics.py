@@ -194,7 +194,7 @@ def score_pairs(
     blocks: Sequence[MetricBlock],
     earlier: Sequence[Number] = (),
 ) -> list[Number]:
-    """`further_numbers` of confidences (N,) and whether each was right (N,), of metrics that take such pairs."""
+    """`score_extra_metrics` of confidences (N,) and whether each was right (N,), of metrics that take such pairs."""
     earlier_keys = {number.key for number in earlier}
     numbers: list[Number] = []
     for block in blocks:

@@ -115,7 +115,7 @@ def find_unranked_labels(part: Predictions) -> dict[str, str]:
 def resample_labels(
     log_probs: Tensor, predictions: Predictions, resamples: Resamples, n_bins: Sequence[int]
 ) -> dict[Key, Floats]:
-    """Replicates (R,) of `label_numbers`: of all labels together, of each, and their mean.
+    """Replicates (R,) of `score_labels`: of all labels together, of each, and their mean.
 
     Examples are drawn, with all their labels. A resample in which a label has no AUROC, without positive examples say,
     counts as the mean of the others, and is left out of the mean over labels.

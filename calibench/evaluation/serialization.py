@@ -32,7 +32,7 @@ import_exports(calibrators)  # the package's own are always among those that are
 def fill_defaults(arguments: Mapping[str, Any]) -> Json:
     """Arguments of `Evaluation` with every default, also those of the calibrators; a ValueError if they are none.
 
-    A block of a class that is not loaded stays as it is: see `built`.
+    A block of a class that is not loaded stays as it is: see `build_evaluation`.
     """
     names = [field.name for field in fields(Evaluation)]
     if unknown := [name for name in arguments if name not in names]:
@@ -71,7 +71,7 @@ def unite_evaluations(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> J
 
 
 def build_evaluation(content: Mapping[str, Any]) -> Evaluation:
-    """The `Evaluation` that settings describe; raises as `spelled_out` and `calibrator_of` do."""
+    """The `Evaluation` that settings describe; raises as `fill_defaults` and `build_calibrator_block` do."""
     settings = fill_defaults(content)
     return Evaluation(
         **{**settings, "calibrators": [*map(build_calibrator_block, settings["calibrators"])]}

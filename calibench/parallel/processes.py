@@ -61,7 +61,7 @@ def map_in_processes(
 def workers(
     processes: int, *, imports: Sequence[str] = (), start: Callable[[], None] | None = None
 ) -> Iterator[Mapped]:
-    """Processes that stay until the end of the block, as a `map` over them; arguments are those of `spread`."""
+    """Processes that stay until the end of the block, as a `map` over them; arguments as in `map_in_processes`."""
     if processes < 2:
         yield map
         return

@@ -213,7 +213,7 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """A figure with `number` panels of the same size, in rows of at most `columns`; shared axes have one scale.
 
-    A single one has the width and height `alone`, in inches.
+    A single one has the width and height `single_size`, in inches.
     """
     logging.getLogger("matplotlib").addFilter(_is_no_note_on_a_folder)
     from matplotlib.backends.backend_agg import FigureCanvasAgg

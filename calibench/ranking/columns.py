@@ -61,7 +61,7 @@ class Column(NamedTuple):
 
     Attributes:
         metric: The metric's name in metrics.json.
-        split: A split or set, or one of `GROUPS`; None is the test split, or the mean over the OOD sets.
+        split: A split or set, or one of `SET_GROUPS`; None is the test split, or the mean over the OOD sets.
         calibrator: `raw`, a calibrator's name or its initials, `best` for that of each row, or `*` for every one.
         score: Uncertainty score of an OOD metric, None is the first one in the file; or one of several labels.
         n_bins: Number of bins of a binned metric; None is the number that the runs put first.

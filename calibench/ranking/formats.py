@@ -264,7 +264,7 @@ SHORT_FORMATS = {"md": "markdown", "tex": "latex"}
 
 
 def write_tables(tables: Sequence[Table], lines: LinesBelow, file: TextIO, format: str) -> None:
-    """Write tables, with the lines under each, in one of `FORMATS`."""
+    """Write tables, with the lines under each, in one of `TABLE_FORMATS`."""
     if format in _TEXTS:
         file.write(_TEXTS[format](tables, lines))
     else:

@@ -212,7 +212,7 @@ class Leaderboard(ExplainsForeignMethods):
         return "".join(map(html, self._grids()))
 
     def show(self, file: TextIO, format: str = PROSE, *, notes: bool = False) -> None:
-        """Write the tables in one of `FORMATS` to a file, and the warnings to stderr.
+        """Write the tables in one of `TABLE_FORMATS` to a file, and the warnings to stderr.
 
         With `notes` all lines are under each table, else four at most; a caption and JSON always have all.
         """

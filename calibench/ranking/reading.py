@@ -202,8 +202,6 @@ class _RunReader:
         content = _read_file(folder, "metrics.json")
         if digest := status.get("digest"):
             _check_is_of_entry(folder, status)
-        if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
-            return Problem(cell, folder, TRIAL, warn=False, expected=False)
         _check_cell(cell, content)
         try:
             record = self._record(cell, folder, content, status.get("claimed") or ())

@@ -149,7 +149,7 @@ class Record:
     Attributes:
         settings: What decides its numbers.
         fingerprint: A hash of its data.
-        verdicts: Floor and p-value of those that are calibration errors; of a run of calibench 0.1 there are none.
+        verdicts: Floor and p-value of those that are calibration errors.
         sets: Kind of each set, as metrics.json has it: `near`, `far` or `shift`; see `kind_of`.
         unavailable: Sets that could not be had, with the reason.
         caveats: What a reader must know of its numbers, one line each.

@@ -45,7 +45,7 @@ from calibench.tables.grid import SCATTER
 class Implied(NamedTuple):
     """The number of bins, the uncertainty score and the splits that a column implies which names none.
 
-    `groups` are the sets of each of `columns.GROUPS`; `splits` those of near and far.
+    `groups` are the sets of each of `SET_GROUPS`; `splits` those of near and far.
     """
 
     n_bins: int | None = None

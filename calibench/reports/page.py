@@ -51,7 +51,7 @@ def short_number(value: float) -> float | str | None:
 
 
 def short_numbers(values: Any) -> list[float | str | None]:
-    """`short` of each of many values, flat."""
+    """`short_number` of each of many values, flat."""
     return [short_number(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
 
 

@@ -227,8 +227,8 @@ def check_content(present: FileDigest, recorded: FileDigest, called: str) -> Non
 def check_is_of_run(path: Path, file: BufferedReader) -> None:
     """Raise a CorruptRun if an open file of a run's folder is another one than the run wrote.
 
-    A run writes the digests into its metrics.json, which is sealed, an entry of a store into its status.json. Runs made
-    before calibench 0.1.0 was finished have none, and a file that lies elsewhere is no run's.
+    A run writes the digests into its metrics.json, which is sealed, an entry of a store into its status.json. A file
+    that lies elsewhere is no run's.
     """
     folder = path.absolute().parent
     folder = folder.parent if folder.name == "predictions" else folder

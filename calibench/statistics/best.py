@@ -68,8 +68,8 @@ def comparison_with_best(
     Two-way layout, seed = block: s^2 is the residual mean square with (K - 1)(S - 1) degrees of freedom, and row i is
     bold unless mean_i - (best mean of the others) > d s sqrt(2 / S), d Dunnett's one-sided value. Rows with more than
     1.25 times the others' residual deviation are compared one by one: Welch's t-test (1947), Bonferroni over the
-    K - 1 comparisons (see `spread`). The best method is bold with probability 1 - level, wherever it was looked for;
-    that others are not bold is not promised.
+    K - 1 comparisons (see `estimate_spread`). The best method is bold with probability 1 - level, wherever it was
+    looked for; that others are not bold is not promised.
 
     Args:
         values: (rows, seeds); a missing run is NaN. Compared are the seeds that all rows share which have any.

@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self | None:
-        """The verdict of a row of metrics.json; None where it has none, as in files of calibench 0.1."""
+        """The verdict of a row of metrics.json; None where it has none."""
         floor, p = row.get("floor"), row.get("p")
         if floor is None or p is None:
             return None
@@ -101,11 +101,9 @@ class Key(NamedTuple):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """The key of a row of metrics.json; the name `ece_20` that calibench 0.1 gave to 20 bins is `ece`."""
-        n_bins = row.get("n_bins")
-        metric = row["metric"] if n_bins is None else row["metric"].removesuffix(f"_{n_bins}")
-        place = (row["split"], row["calibrator"], row.get("score"), n_bins, row.get("label"))
-        return cls(metric, *place, row.get("model", ""))
+        """The key of a row of metrics.json."""
+        optional = (row.get("score"), row.get("n_bins"), row.get("label"), row.get("model", ""))
+        return cls(row["metric"], row["split"], row["calibrator"], *optional)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Store: predictions of many runs by content, that anyone can fetch, add to and verify; it keeps and scores nothing.
 
     <benchmark>/<backbone>/<loss>/<key>/seed=<k>/   an entry: a run folder without what its numbers do not need
-        predictions/<split or set>.npz              logits as float16 (see `packing`), or float32
+        predictions/<split or set>.npz              logits as float16 (see `calibench.store.packing`), or float32
         config.yaml  metrics.json  environment.json as the run has them (without the command, and paths of its machine)
         status.json                                 written last: sizes and digests of all this, and a digest over them
     labels/<digest>.npz                             labels, once for all runs on the same examples

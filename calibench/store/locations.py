@@ -100,7 +100,7 @@ class Place(ABC):
         """A context in which one process writes a folder; nothing holds a URL.
 
         There, entries of two writers are both kept, and the last one lists them all. Two that send different runs of
-        one identity at the same moment are told (see `moving`): at least one of them.
+        one identity at the same moment are told: at least one of them.
         """
         return nullcontext()
 

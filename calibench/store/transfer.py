@@ -194,7 +194,7 @@ def copy_entry(source: Place, target: Place, name: str, added: Added) -> None:
     if status is None:
         raise StoreError(f"{source} lists {name}, and has no such entry.")
     if present := target.status(name):
-        if isinstance(target, Folder):  # an earlier version left temporary files in entries
+        if isinstance(target, Folder):  # a killed writer left temporary files in it
             remove_temporary_files(target.path / name, below=True)
         note_known(name, present, status, added)
         return

@@ -37,7 +37,7 @@ def write_metrics(
 ) -> None:
     """Write metrics.json of a run, once its other files are written.
 
-    The settings are those that give its key, the evaluation the arguments of its report, as `spelled_out` gives them;
+    The settings are those that give its key, the evaluation the arguments of its report, as `fill_defaults` gives them;
     `fast` says that training was a trial of few batches.
     """
     test = sets["test"].metadata

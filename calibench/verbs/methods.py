@@ -150,7 +150,7 @@ CHECKPOINTS = {
 
 
 def paragraph(facts: Sequence[Facts], format: str = "text") -> str:
-    """The methods paragraph of some benchmarks, in one of `FORMATS`."""
+    """The methods paragraph of some benchmarks, in one of `METHODS_FORMATS`."""
     from jinja2 import Environment, StrictUndefined
 
     latex = format == "latex"

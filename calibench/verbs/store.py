@@ -204,7 +204,7 @@ def _check_order(words: Sequence[str]) -> None:
 
 
 def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
-    """`verify.wrong_numbers`; torch is imported by the first run that there is."""
+    """`find_wrong_numbers`; torch is imported by the first run that there is."""
     with loading():
         from calibench.evaluation.verify import find_wrong_numbers
     return find_wrong_numbers(metrics, sets)

@@ -33,20 +33,6 @@ def test_only_what_is_wanted_is_kept(tmp_path: Path) -> None:
     assert {key.n_bins for key in wanted.records[0].values if key.metric == "ece"} == {15, 20}
 
 
-def test_a_metric_is_known_by_its_key_also_in_old_files(tmp_path: Path) -> None:
-    """Version 0.1 called the second number of bins `ece_20`."""
-    old = [
-        {"split": "test", "calibrator": "raw", "metric": "ece", "n_bins": 15, "value": 0.1},
-        {"split": "test", "calibrator": "raw", "metric": "ece_20", "n_bins": 20, "value": 0.2},
-    ]
-    write_run(tmp_path, changes={"rows": old})
-    (record,) = read_results(tmp_path).records
-    assert (record.values[Key("ece", n_bins=15)], record.values[Key("ece", n_bins=20)]) == (
-        0.1,
-        0.2,
-    )
-
-
 def test_the_folder_may_be_a_part_of_the_results(tmp_path: Path) -> None:
     folder = write_run(tmp_path)
     for part in (tmp_path, tmp_path / "digits_lt", folder.parent, folder):
@@ -145,7 +131,7 @@ def test_other_data_by_seed_or_by_settings_are_right(tmp_path: Path) -> None:
 def test_states(tmp_path: Path) -> None:
     write_run(tmp_path, seed=1, status="running")
     write_run(tmp_path, seed=2, status="failed", reason="NaN loss at epoch 3")
-    write_run(tmp_path, seed=3, changes={"fast_dev_run": True})
+    write_run(tmp_path, seed=3, status="trial")
     running, failed, trial = read_results(tmp_path).problems
     assert (running.reason, running.warn, running.expected) == ("running", False, True)
     assert (failed.reason, failed.warn) == ("failed: NaN loss at epoch 3", True)

@@ -140,7 +140,7 @@ def test_a_corrupt_run_is_a_hole_and_a_warning(tmp_path: Path) -> None:
 
 def test_a_trial_is_left_out_and_said(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1)
-    write_run(tmp_path, loss="B", changes={"fast_dev_run": True})
+    write_run(tmp_path, loss="B", status="trial")
     board = rank_results(tmp_path)
     assert [row.loss for row in board.tables[0].rows] == ["A"]
     assert "left out: 1 trial runs (fast_dev_run, or no training step)" in board.lines[0]
