@@ -21,7 +21,8 @@ from calibench.data.images.augmix import ThreeViews
 from calibench.data.in_memory_loader import ShuffledLoader
 from calibench.data.mixing import Augmentation, CutMix, LabelSmoothing, Mixing, Mixup, RegMixup
 from calibench.losses import BrierLoss, CrossEntropyLoss, FocalLoss, GenerativeCrossEntropy
-from calibench.losses.base import CalibrationLoss, LabelLoss, PerExampleLoss
+from calibench.losses.base import CalibrationLoss, PerExampleLoss
+from calibench.losses.several_labels import LabelLoss
 from calibench.metrics import calibration_metrics
 from tests.examples import sampled
 from tests.losses.examples import K, builders, live_losses

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from calibench.files.set_names import CLASSES, MULTICLASS, MULTILABEL
 from calibench.losses import CalibrationLoss
-from calibench.losses.base import LabelLoss, two_class_rows
+from calibench.losses.several_labels import LabelLoss, two_class_rows
 
 
 class Task:

@@ -15,7 +15,7 @@ from calibench.loss_audit import checks
 from calibench.loss_audit.checks import AuditedLoss, CheckAnswer, in_processes
 from calibench.loss_audit.propriety import is_proper
 from calibench.losses import CalibrationLoss
-from calibench.losses.base import check_targets_are_indices
+from calibench.losses.imported import check_targets_are_indices
 from calibench.messages.progress import with_progress
 from calibench.runs import json_bytes, write_output
 from calibench.tables.grid import Grid, Heading, headings

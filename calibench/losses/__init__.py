@@ -7,9 +7,7 @@ from calibench.plugins.registries import Family
 
 if TYPE_CHECKING:
     from calibench.losses.base import CalibrationLoss as CalibrationLoss
-    from calibench.losses.base import ImportedLoss as ImportedLoss
     from calibench.losses.base import PerExampleLoss as PerExampleLoss
-    from calibench.losses.base import WeightedSum as WeightedSum
     from calibench.losses.base import attach as attach
     from calibench.losses.batch_penalties import DCALoss as DCALoss
     from calibench.losses.batch_penalties import MDCALoss as MDCALoss
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from calibench.losses.class_counts import MaxEntLoss as MaxEntLoss
     from calibench.losses.class_counts import ldam_loss as ldam_loss
     from calibench.losses.class_counts import logit_adjusted_loss as logit_adjusted_loss
+    from calibench.losses.composite import WeightedSum as WeightedSum
     from calibench.losses.cross_entropy import ACLSLoss as ACLSLoss
     from calibench.losses.cross_entropy import BrierLoss as BrierLoss
     from calibench.losses.cross_entropy import ConfidencePenaltyLoss as ConfidencePenaltyLoss
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from calibench.losses.gradient_reweighting import dual_focal_gra_loss as dual_focal_gra_loss
     from calibench.losses.gradient_reweighting import flsd_gra_loss as flsd_gra_loss
     from calibench.losses.gradient_reweighting import focal_gra_loss as focal_gra_loss
+    from calibench.losses.imported import ImportedLoss as ImportedLoss
     from calibench.losses.soft_calibration import AURCLoss as AURCLoss
     from calibench.losses.soft_calibration import AvUCLoss as AvUCLoss
     from calibench.losses.soft_calibration import CorrectnessRankingLoss as CorrectnessRankingLoss
@@ -234,7 +234,7 @@ _MODULES = {
     "FocalLoss": "calibench.losses.focal",
     "GenerativeCrossEntropy": "calibench.losses.gce",
     "GenerativeFocalLoss": "calibench.losses.gce",
-    "ImportedLoss": "calibench.losses.base",
+    "ImportedLoss": "calibench.losses.imported",
     "InverseFocalLoss": "calibench.losses.focal",
     "LDAMLoss": "calibench.losses.class_counts",
     "LabelSmoothingLoss": "calibench.losses.cross_entropy",
@@ -249,7 +249,7 @@ _MODULES = {
     "SoftAvUCLoss": "calibench.losses.soft_calibration",
     "SoftBinnedECELoss": "calibench.losses.soft_calibration",
     "WeightedMMCELoss": "calibench.losses.batch_penalties",
-    "WeightedSum": "calibench.losses.base",
+    "WeightedSum": "calibench.losses.composite",
     "acls_loss": "calibench.losses.cross_entropy",
     "attach": "calibench.losses.base",
     "brier_loss": "calibench.losses.cross_entropy",

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.losses.base import CalibrationLoss, CompositeLoss
+from calibench.losses.base import CalibrationLoss
+from calibench.losses.composite import CompositeLoss
 from calibench.losses.cross_entropy import (
     CrossEntropyLoss,
     confidence_and_correctness,

@@ -19,7 +19,7 @@ from calibench.data import ClassificationDataModule
 from calibench.data.in_memory_loader import keep_inputs
 from calibench.evaluation.calibrator_fits import PER_LABEL, PerLabelFit, SharedFit
 from calibench.losses import CalibrationLoss
-from calibench.losses.base import LabelLoss
+from calibench.losses.several_labels import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as, pip_install
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument

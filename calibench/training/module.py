@@ -22,7 +22,7 @@ from calibench.evaluation import log_probabilities
 from calibench.evaluation.cross_fitting import compute_cross_fitted_nll
 from calibench.files.set_names import UNKNOWN
 from calibench.losses import CalibrationLoss
-from calibench.losses.base import LabelLoss
+from calibench.losses.several_labels import LabelLoss
 from calibench.messages.checks import numbers_of_bins, option_named, positive_integer
 from calibench.messages.errors import ExpectedFailure, UsageError, errors_as
 from calibench.metrics import calibration_metrics

@@ -19,7 +19,8 @@ from calibench.backbones import Backbone
 from calibench.backbones.spellings import list_networks
 from calibench.data import ClassificationDataModule
 from calibench.losses import CalibrationLoss
-from calibench.losses.base import LabelLoss, check_targets_are_indices
+from calibench.losses.imported import check_targets_are_indices
+from calibench.losses.several_labels import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, one_line
 from calibench.messages.spelling import spell_key, spell_traceback_hint
 from calibench.tensors.scores import are_probabilities

@@ -23,7 +23,7 @@ import calibench
 from calibench import calibrators, losses, metrics
 from calibench.calibrators import Calibrator
 from calibench.losses import CalibrationLoss, CrossEntropyLoss
-from calibench.losses.base import LabelLoss
+from calibench.losses.several_labels import LabelLoss
 
 FILE = Path(__file__).with_name("support.json")
 Row = dict[str, str]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import calibench.losses as L
-from calibench.losses.base import LabelLoss
+from calibench.losses.several_labels import LabelLoss
 from tests.losses.examples import K, batch, value_and_grad
 
 THEIRS = json.loads(

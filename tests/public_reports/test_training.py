@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from calibench.losses import FocalLoss, GenerativeCrossEntropy, WeightedSum
-from calibench.losses.base import ImportedLoss
+from calibench.losses.imported import ImportedLoss
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.runs import Predictions, Run, read_json
 from calibench.training.fit import fit

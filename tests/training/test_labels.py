@@ -20,7 +20,7 @@ from calibench.cli import main
 from calibench.data import Batch
 from calibench.data.task import Multilabel, Task
 from calibench.evaluation.calibrator_fits import PerLabelFit
-from calibench.losses.base import LabelLoss
+from calibench.losses.several_labels import LabelLoss
 from calibench.runs import Predictions, Run, read_json
 from calibench.training import fit as training
 from calibench.training.export import load_trained_network
