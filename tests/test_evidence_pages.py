@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binomtest
 
 from calibench.statistics.data_sets import mean_over_sets
-from calibench.sweeps.suites import load_suite
+from calibench.sweeps.suite_files import load_suite
 from tests.committed import agree
 
 pytestmark = pytest.mark.committed

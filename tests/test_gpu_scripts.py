@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from calibench import backbones, calibrators, losses, metrics
-from calibench.sweeps.suites import load_suite
+from calibench.sweeps.suite_files import load_suite
 
 FOLDER = Path(__file__).parent.parent / "benchmarks" / "gpu"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "sitting")

@@ -16,7 +16,7 @@ import pytest
 
 from calibench.runs import RunId
 from calibench.store import entries
-from calibench.sweeps.suites import load_suite
+from calibench.sweeps.suite_files import load_suite
 from calibench.training.experiment import Experiment
 from tests.golden.keys import recorded
 

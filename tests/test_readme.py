@@ -12,7 +12,7 @@ import pytest
 
 from calibench.cli import main
 from calibench.ranking import rank_results
-from calibench.sweeps.suites import load_suite
+from calibench.sweeps.suite_files import load_suite
 from tests import warm
 from tests.committed import agree
 from tests.docs.pages import WRITTEN, blocks, code

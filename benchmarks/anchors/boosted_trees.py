@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import calibench
 from calibench import data
-from calibench.sweeps.suites import parse_seeds
+from calibench.sweeps.losses_and_seeds import parse_seeds
 from calibench.verbs.fit import configuration_of
 
 TEMPERED = "TemperatureScaling"

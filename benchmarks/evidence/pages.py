@@ -66,7 +66,7 @@ from calibench.statistics.data_sets import (
 )
 from calibench.statistics.number import RAW
 from calibench.statistics.seeds import LEVEL, holm
-from calibench.sweeps.suites import load_suite
+from calibench.sweeps.suite_files import load_suite
 from calibench.tables.text import markdown
 
 PAGES = (

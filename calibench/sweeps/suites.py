@@ -10,133 +10,33 @@ A suite is a YAML file of parts. A part names one benchmark and multiplies `back
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from calibench.configuration.building import Options, describes_many_runs, merge_files, set_options
+from calibench.configuration.building import Options, merge_files, set_options
 from calibench.configuration.files import (
     find_configuration_file,
-    list_configuration_files,
     load_configuration_file,
 )
 from calibench.configuration.merging import Config, short_name, to_class_block
 from calibench.data.source import has_dataset
-from calibench.losses import LOSSES
-from calibench.messages.errors import UsageError, errors_as, near_matches
-from calibench.messages.spelling import is_command_line, spell_argument, spell_key, split_names
+from calibench.messages.errors import UsageError, near_matches
 from calibench.ranking.comparison import Primary
-from calibench.run_configuration.class_spellings import check_not_module, class_in_file
 from calibench.run_configuration.keys import expand_short_name
+from calibench.sweeps.losses_and_seeds import (
+    is_import_path,
+    parse_losses,
+    parse_seeds,
+    refuse_name_of_class,
+)
 from calibench.sweeps.pool import Job
 
-CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
 _EVERYTHING = "all"
 _CALIBRATOR = "calibrators."
-
-
-def parse_seeds(text: str) -> list[int]:
-    """The numbers of seeds written as `1..3`, `1,5,7`, `1 5 7` or a mixture; another form is a UsageError."""
-    seeds: list[int] = []
-    for part in re.split(r"[,\s]+", text.strip(" ,")):
-        first, dots, last = part.partition("..")
-        numbers = (first, last) if dots else (first,)
-        if not all(number.isdecimal() for number in numbers):
-            raise UsageError(
-                f"{spell_argument('seeds')} must look like 1..3 or 1,2,5, got {text!r}{_near_seeds(part) or '.'}"
-            )
-        if dots and int(last) < int(first):
-            empty, ascending = (
-                spell_argument("seeds", text) for text in (part, f"{last}..{first}")
-            )
-            raise UsageError(f"{empty} has no seed: write {ascending}.")
-        seeds += range(int(first), int(last) + 1) if dots else [int(first)]
-    return list(dict.fromkeys(seeds))
-
-
-def _near_seeds(text: str) -> str:
-    """The suggestion for a text that is no seed: a range with another sign, or a benchmark after the option."""
-    bounds = re.fullmatch(r"(\d+)(?:-|:|\.{3}|\N{EN DASH}|\N{HORIZONTAL ELLIPSIS})(\d+)", text)
-    if bounds:
-        return f"; did you mean {bounds[1]}..{bounds[2]}?"
-    if text in list_configuration_files():
-        return f": name the benchmark first, {_spell_sweep(text, 'seeds')}"
-    return ""
-
-
-def _spell_sweep(benchmark: str, argument: str) -> str:
-    """A sweep of a benchmark with an argument, as the reader of a message would type it."""
-    if is_command_line():
-        return f"`calibench sweep {benchmark} --{argument} ...`"
-    return f'`calibench.sweep("{benchmark}", {argument}=...)`'
-
-
-def is_import_path(name: str) -> bool:
-    """Whether the name of a loss is the path of a user's class or function, as `mylosses.PolyLoss` is."""
-    parts = name.split(".")
-    return (
-        len(parts) > 1
-        and parts[-1] not in ("yaml", "yml", "py")
-        and all(map(str.isidentifier, parts))
-    )
-
-
-def _file_of_loss(class_name: str) -> str:
-    """The short name of the file of a loss: `label_smoothing` of LabelSmoothingLoss."""
-    words = re.findall(r"[A-Z][a-z]*", class_name.removesuffix("Loss"))
-    return "_".join(words).lower()
-
-
-def parse_losses(names: Sequence[str]) -> list[str]:
-    """Names of loss files, of which `core` and `all` stand for several, and import paths of a user's losses.
-
-    Each file is checked to exist; a path is checked with the configuration.
-    """
-    all_losses = [
-        name.removeprefix("losses/")
-        for name in list_configuration_files()
-        if name.startswith("losses/")
-    ]
-    groups = {"core": list(CORE_LOSSES), "all": all_losses}
-    losses = [loss for name in split_names(names) for loss in groups.get(name, [name])]
-    for name in losses:
-        if is_import_path(name):
-            continue
-        try:
-            find_configuration_file(name.partition("@")[0], folders=("losses",))
-        except UsageError:
-            check_not_module(name)
-            raise UsageError(_describe_no_loss(name, [*all_losses, *groups])) from None
-        if name.endswith(".py"):
-            raise UsageError(
-                f"`{name}` is a file of Python: name the loss in it, `{class_in_file(name, 'MyLoss', functions=True)}`."
-            )
-    return list(dict.fromkeys(losses))
-
-
-def _describe_no_loss(name: str, names: Sequence[str]) -> str:
-    """One line about a name that is no loss, and what to type."""
-    if re.fullmatch(r"[\w.]+:\w+", name):
-        return f"no loss `{name}`: write your own as `{name.replace(':', '.')}`."
-    if name == "*":
-        return f"no loss `*`; did you mean {_EVERYTHING}?"
-    if name in list_configuration_files():
-        return f"`{name}` is no loss: name the benchmark first, {_spell_sweep(name, 'losses')}"
-    alias = LOSSES.aliases.get(name.lower().replace("_", ""))
-    if alias:
-        return f"no loss `{name}`; did you mean {_file_of_loss(alias)}?"
-    own, _, arguments = name.rpartition("=")[0].replace(":", ".").rpartition(".")
-    if own and arguments.isidentifier():
-        value = name.rpartition("=")[2]
-        losses = spell_argument("losses", own, python=f'["{own}"]')
-        return (
-            f"no loss `{name}`: write {losses} with {spell_key(f'model.loss.{arguments}', value)}."
-        )
-    return f"no loss `{name}`{near_matches(name, names) or ' (see `calibench list losses`; your own: mymodule.MyLoss)'}"
 
 
 @dataclass(frozen=True)
@@ -253,9 +153,6 @@ class SuitePart:
         return calibrators
 
 
-_PART_KEYS = [one.name for one in fields(SuitePart)]
-
-
 def _read_loss(content: Any, **names: str) -> tuple[list[str], Config]:
     """The files and options of a loss."""
     steps = content if isinstance(content, list) else [content]
@@ -269,20 +166,13 @@ def _read_loss(content: Any, **names: str) -> tuple[list[str], Config]:
         if is_import_path(name):
             options["model.loss"] = name
             continue
-        _refuse_name_of_class(name)
+        refuse_name_of_class(name)
         load_configuration_file(
             name, folders=("losses", "")
         )  # an unknown file or published entry is an error now
         stem, at, entry = name.partition("@")
         files.append(str(find_configuration_file(stem, folders=("losses", ""))) + at + entry)
     return files, options
-
-
-def _refuse_name_of_class(name: str) -> None:
-    """Raise a UsageError for a name that other programs have for a loss, with that of its file: `ce`."""
-    alias = LOSSES.aliases.get(name.lower().replace("_", ""))
-    if alias and not Path(name).is_file() and f"losses/{name}" not in list_configuration_files():
-        raise UsageError(f"no loss `{name}`; did you mean {_file_of_loss(alias)}?")
 
 
 def _vary_calibrator(
@@ -434,102 +324,3 @@ def build_suite(
     """The suite of benchmarks x losses x seeds, with further files merged before the loss, by name or by label."""
     by_label = losses if isinstance(losses, Mapping) else losses_by_label(losses)
     return Suite([SuitePart(name, by_label, seeds, config=config) for name in benchmarks])
-
-
-def is_suite(path: Path) -> bool:
-    """Whether a file is a suite, or meant as one, and not a benchmark."""
-    return describes_many_runs(load_configuration_file(str(path)))
-
-
-def _check_shape(name: str, content: Mapping[str, Any]) -> None:
-    """Raise a UsageError for keys and values of a suite that are not as a suite writes them, with what to write."""
-    parts = content.get("parts", [])
-    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
-        raise UsageError(f"suite {name}: `parts` must be a list of mappings: `{_EXAMPLE_PARTS}`.")
-    remedies = [*_list_remedies(content, "parts: [{}]")]
-    remedies += [remedy for part in parts for remedy in _list_remedies(part, "{}")]
-    if not remedies and "same_cells_as" not in content:
-        wholes = [{**content, **part} for part in parts] or [dict(content)]
-        lacking = {key: example for whole in wholes for key, example in _NEEDED if key not in whole}
-        remedies = [f"add `{key}: {example}`" for key, example in lacking.items()]
-    if remedies:
-        raise UsageError(
-            f"{name} looks like a suite, in which `benchmark` is one name and `losses` is a list: "
-            f"{'; '.join(dict.fromkeys(remedies))}."
-        )
-
-
-_NEEDED = (("benchmark", "digits_lt"), ("losses", "[cross_entropy, focal]"))
-_EXAMPLE_PARTS = "parts: [{benchmark: digits_lt, losses: [cross_entropy, focal]}]"
-_SINGULARS = {"benchmarks": "benchmark", "loss": "losses", "backbone": "backbones"}
-
-
-def _list_remedies(block: Mapping[str, Any], parts: str) -> Iterator[str]:
-    """Remedies for entries that have another key or shape; `parts` is how several benchmarks are."""
-    for key, value in block.items():
-        name = _SINGULARS.get(key, key)
-        values = value if isinstance(value, list) else [value]
-        texts = ", ".join(map(str, values))
-        written = f"`{key}: [{texts}]`" if isinstance(value, list) else f"`{key}: {texts}`"
-        if name == "benchmark" and len(values) != 1:
-            several = ", ".join(f"{{benchmark: {one_benchmark}}}" for one_benchmark in values)
-            yield f"write `{parts.format(several)}` for {written}"
-        elif name == "benchmark" and (name != key or isinstance(value, list)):
-            yield f"write `benchmark: {texts}` for {written}"
-        elif (
-            name == "losses"
-            and isinstance(value, str | list)
-            and (name != key or isinstance(value, str))
-        ):
-            yield f"write `losses: [{texts}]` for {written}"
-        elif name == "backbones" and not isinstance(value, Mapping):
-            labels = ", ".join(f"{network}: {network}" for network in values)
-            yield f"write `backbones: {{{labels}}}` for {written}"
-
-
-def load_suite(name: str) -> Suite:
-    """Read a suite, by path or short name; a UsageError if it is none, or names something that does not exist."""
-    content = load_configuration_file(name, folders=("suites", ""))
-    keys = [
-        *(part_field.name for part_field in fields(Suite)),
-        "same_cells_as",
-        "only",
-        *_PART_KEYS,
-    ]
-    _check_shape(name, content)
-    for key in (key for block in (content, *content.get("parts", [])) for key in block):
-        if key not in keys:
-            raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, keys)}")
-    select = content.get("select")
-    if select is not None and not str(select).startswith("val/"):
-        raise UsageError(
-            f"suite {name}: `select` must be a validation metric (val/nll), got {select!r}."
-        )
-    with errors_as(f"suite {name}", TypeError, AttributeError):
-        names = ("select", "missing", "note", "draw")
-        attributes = {key: content[key] for key in names if content.get(key)}
-        if "primary" in content:
-            attributes["primary"] = Primary(**content["primary"])
-        return replace(_build_parts(content), **attributes).differing(content.get("differs", {}))
-
-
-def _build_parts(content: Mapping[str, Any]) -> Suite:
-    """The suite of a file's parts, or that of the same cells as another."""
-    shared = {key: value for key, value in content.items() if key in _PART_KEYS}
-    if "same_cells_as" in content:
-        suite = load_suite(content["same_cells_as"]).only(**content.get("only", {}))
-        parts = [replace(part, **_part_fields(part.set, shared)) for part in suite.parts]
-        return replace(suite, parts=parts)
-    blocks = [{**shared, **block} for block in content.get("parts", [{}])]
-    return Suite([SuitePart(**_part_fields(shared.get("set", {}), block)) for block in blocks])
-
-
-def _part_fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> Config:
-    """The fields of a part from its file: losses by label, seeds as text, and `set` merged over `settings`."""
-    named = {**content, "set": {**settings, **content.get("set", {})}}
-    if isinstance(named.get("losses"), list):
-        named["losses"] = {loss: loss for loss in named["losses"]}
-    if "seeds" in named:
-        seeds = named["seeds"]
-        named["seeds"] = " ".join(map(str, seeds)) if isinstance(seeds, list) else str(seeds)
-    return named

@@ -22,7 +22,8 @@ from calibench.reports.reproduce.numbers import folder_of, reproduction
 from calibench.reports.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
 from calibench.runs import write_output
 from calibench.sweeps.plan import find_runs
-from calibench.sweeps.suites import Suite, load_suite
+from calibench.sweeps.suite_files import load_suite
+from calibench.sweeps.suites import Suite
 from calibench.tables.published import PAPERS
 from calibench.tables.terminal import show
 from calibench.tables.text import csv_text

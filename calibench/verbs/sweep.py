@@ -27,18 +27,12 @@ from calibench.run_configuration.keys import KEY_TYPES, KEYS_HELP, find_class_pl
 from calibench.sweeps.durations import estimate_durations, time_left
 from calibench.sweeps.launchers.sbatch import split_slurm_options
 from calibench.sweeps.launchers.slurm import Slurm
+from calibench.sweeps.losses_and_seeds import parse_losses, parse_seeds
 from calibench.sweeps.plan import find_requested, list_jobs
 from calibench.sweeps.pool import FINAL, Job, LauncherOptions, Pool, build_pool
 from calibench.sweeps.selection import build_primary_grid, check_primary, record_selection
-from calibench.sweeps.suites import (
-    Suite,
-    build_suite,
-    is_suite,
-    load_suite,
-    losses_by_label,
-    parse_losses,
-    parse_seeds,
-)
+from calibench.sweeps.suite_files import is_suite, load_suite
+from calibench.sweeps.suites import Suite, build_suite, losses_by_label
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
 from calibench.verbs.python_types import refuse_unknown_keywords

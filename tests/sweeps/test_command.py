@@ -27,8 +27,9 @@ from calibench.messages.errors import UsageError
 from calibench.messages.spelling import command_line_spelling
 from calibench.messages.terminal import Terminal
 from calibench.sweeps import pool
+from calibench.sweeps.losses_and_seeds import CORE_LOSSES, parse_losses, parse_seeds
 from calibench.sweeps.pool import Job, Pool
-from calibench.sweeps.suites import CORE_LOSSES, build_suite, parse_losses, parse_seeds
+from calibench.sweeps.suites import build_suite
 from calibench.tables.terminal import Printed
 from calibench.training import fit as training
 from calibench.verbs.sweep import live_table, results_root, run_jobs

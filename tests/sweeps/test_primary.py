@@ -8,7 +8,8 @@ import pytest
 
 from calibench.messages.errors import UsageError
 from calibench.sweeps.selection import build_primary_grid, check_primary
-from calibench.sweeps.suites import Suite, load_suite
+from calibench.sweeps.suite_files import load_suite
+from calibench.sweeps.suites import Suite
 from tests.run_folders import write_run
 
 SUITE = """\

@@ -18,7 +18,8 @@ from calibench.messages.errors import UsageError
 from calibench.runs import effective_settings as key_settings
 from calibench.sweeps.plan import find_runs
 from calibench.sweeps.selection import select_settings
-from calibench.sweeps.suites import Setting, Suite, is_suite, load_suite
+from calibench.sweeps.suite_files import is_suite, load_suite
+from calibench.sweeps.suites import Setting, Suite
 from calibench.tables.published import MODELS, model_names
 from calibench.tables.published import load_published as published
 from tests.examples import sampled
@@ -345,7 +346,7 @@ def test_selection_may_be_after_a_calibrator(tmp_path: Path) -> None:
 
 
 def test_planning_needs_no_torch() -> None:
-    code = "import sys; from calibench.sweeps import suites; suites.load_suite('suites/gce_table9').jobs(); print('torch' in sys.modules)"
+    code = "import sys; from calibench.sweeps import suite_files; suite_files.load_suite('suites/gce_table9').jobs(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -18,7 +18,7 @@ from calibench.run_configuration.argument_table import RELEASES, TABLE
 from calibench.run_configuration.checks import check_configuration, list_options
 from calibench.run_configuration.class_arguments import Absent, find_arguments, is_of_table
 from calibench.run_configuration.keys import FAMILIES, find_class_place
-from calibench.sweeps.suites import is_suite, load_suite
+from calibench.sweeps.suite_files import is_suite, load_suite
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of
 from tests.examples import for_each

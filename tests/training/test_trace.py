@@ -19,7 +19,7 @@ from calibench.messages.errors import UsageError
 from calibench.ranking.reading import read_results
 from calibench.reports.content import report_content
 from calibench.runs import Predictions, Run
-from calibench.sweeps.suites import load_suite
+from calibench.sweeps.suite_files import load_suite
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.training.export import load_trained_network

@@ -22,7 +22,8 @@ from calibench.statistics import mean_std
 from calibench.statistics.number import Key, Number
 from calibench.store import results_folder
 from calibench.sweeps.plan import find_runs
-from calibench.sweeps.suites import Setting, Suite, load_suite
+from calibench.sweeps.suite_files import load_suite
+from calibench.sweeps.suites import Setting, Suite
 from calibench.tables.metric_titles import METRICS, Title, metric_info
 from calibench.tables.published import (
     PAPERS,

@@ -9,7 +9,7 @@ import pytest
 from calibench.cli import main
 from calibench.configuration.files import benchmarks_folder
 from calibench.runs import RunId, write_json
-from calibench.sweeps.suites import load_suite
+from calibench.sweeps.suite_files import load_suite
 from calibench.tables.published import PAPERS
 from calibench.training.experiment import Experiment
 from calibench.verbs.reproduce import drawing_command, figure_suites

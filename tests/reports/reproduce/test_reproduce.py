@@ -21,7 +21,8 @@ from calibench.reports.reproduce.numbers import (
     timed_on,
 )
 from calibench.reports.reproduce.printing import csv_rows, entry, grids
-from calibench.sweeps.suites import Setting, load_suite
+from calibench.sweeps.suite_files import load_suite
+from calibench.sweeps.suites import Setting
 from calibench.tables.published import Published
 from calibench.tables.terminal import fitting
 from tests.sweeps.test_suites import write_cell
@@ -112,7 +113,7 @@ def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
         {
             "split": "test",
             "calibrator": calibrator,
-            "metric": "classwise_ece_reference_20",
+            "metric": "classwise_ece_reference",
             "n_bins": 20,
             "value": value,
         }
@@ -149,7 +150,7 @@ def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -
     bins = {f"AdaptiveTemperatureScaling(n_bins={n}, shrinkage=False)": n for n in (5, 10, 20, 25)}
     bins["AdaptiveTemperatureScaling(shrinkage=False)"] = 15
     rows = [
-        {"split": "test", "calibrator": name, "metric": "ece_20", "n_bins": 20, "value": n / 1000}
+        {"split": "test", "calibrator": name, "metric": "ece", "n_bins": 20, "value": n / 1000}
         for name, n in bins.items()
     ]
     write_cell(tmp_path, setting, 1, rows=rows, values={"ece": 0.015})
