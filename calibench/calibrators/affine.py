@@ -9,7 +9,11 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import likelihood
-from calibench.calibrators.base import NEGLIGIBLE, Calibrator
+from calibench.calibrators.base import (
+    NEGLIGIBLE,
+    Calibrator,
+    mix_probabilities_with_uniform,
+)
 from calibench.calibrators.likelihood import Objective, Penalty
 from calibench.calibrators.preconditioners import (
     BlockCoordinates,
@@ -25,6 +29,7 @@ from calibench.calibrators.temperature import (
 )
 from calibench.messages.checks import non_negative, option_named, positive_integer
 from calibench.messages.printable_text import count_of
+from calibench.tensors.class_softmax import log_softmax, softmax
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
 # further iterations only over-fit. On 14 real sets it converges in 12 to 87.
@@ -61,10 +66,10 @@ class Affine(Calibrator):
         return logits
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return self._scores(self._features(logits)).log_softmax(dim=1)
+        return log_softmax(self._scores(self._features(logits)))
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return self._scores(self._features(logits)).softmax(dim=1)
+        return softmax(self._scores(self._features(logits)))
 
 
 class DiagonalAffine(Affine):
@@ -86,7 +91,7 @@ class DiagonalAffine(Affine):
         return Penalty(torch.zeros(2, 1))
 
     def _scores(self, features: Tensor) -> Tensor:
-        return features * self.weight + self.bias
+        return torch.addcmul(self.bias, features, self.weight)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         scale = self._start(logits, target, weight)
@@ -433,9 +438,8 @@ class Structured(Affine, ABC):
 
     def _features(self, logits: Tensor) -> Tensor:
         # Up to rounding `first.log_prob`, which takes twice the time: a fit makes them in each of its steps.
-        share = self.first.uniform_share
-        probs = (logits / self.first.temperature).softmax(dim=1)
-        return (probs * (1 - share) + share / logits.shape[1]).log()
+        probs = softmax(logits / self.first.temperature)
+        return mix_probabilities_with_uniform(probs, self.first.uniform_share).log()
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         self.first.fit(logits, target, weight)

@@ -29,7 +29,7 @@ from calibench.tensors.scores import (
     check_scores,
     check_target,
     rows_at_once,
-    split_without_short_end,
+    slices_without_short_end,
 )
 
 FEWEST_EXAMPLES_OF_CLASS = 5
@@ -450,9 +450,15 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
 
         def map_blocks(rows: Tensor) -> Tensor:
             size = max(1, rows_at_once(rows) // 2)  # or memory is given back and asked for again
-            blocks = split_without_short_end(rows, size)
-            mapped = [self._like(of_finite(block.double()), block) for block in blocks]
-            return mapped[0] if len(mapped) == 1 else torch.cat(mapped)
+            if rows.requires_grad:  # what a block needs would be kept
+                size = len(rows)
+            slices = slices_without_short_end(len(rows), size)
+            if len(slices) == 1:
+                return self._like(of_finite(rows.double()), rows)
+            mapped = at_least_float32(rows.new_empty(rows.shape))
+            for block in slices:
+                mapped[block] = of_finite(rows[block].double())
+            return self._like(mapped, rows)
 
         if is_finite.all():
             return map_blocks(logits)
@@ -490,9 +496,7 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
     def _unmasked_prob(self, logits: Tensor) -> Tensor:
         """Probabilities of finite float64 logits, with the mixture, whose logarithm would take most of the time."""
         prob = self._prob(logits)
-        if not self._mixes:
-            return prob
-        return (prob * (1 - self.uniform_share)).add_(self.uniform_share / prob.shape[1])
+        return mix_probabilities_with_uniform(prob, self.uniform_share) if self._mixes else prob
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(torch.promote_types(logits.dtype, torch.float32))
@@ -504,9 +508,9 @@ def _find_finite_rows(logits: Tensor) -> Tensor | None:
     if logits.device.type != "cpu" or torch.compiler.is_compiling():
         return None
     try:
-        if math.isfinite(logits.sum()):
+        if math.isfinite(logits.detach().sum()):
             return torch.ones(len(logits), dtype=torch.bool)
-        return logits.isfinite().all(dim=1)
+        return logits.detach().isfinite().all(dim=1)
     except RuntimeError:  # torch.func.vmap stands for many
         return None
 
@@ -545,6 +549,13 @@ def mix_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
     return torch.logaddexp(log_prob + torch.log1p(-share), uniform)
 
 
+def mix_probabilities_with_uniform(prob: Tensor, share: Tensor) -> Tensor:
+    """(1 - c) p + c / K, for probabilities (N, K) and a share c in [0, 1)."""
+    k = prob.shape[1]
+    share = share.to(prob.dtype).expand(k)  # a row: torch takes three times as long to add a scalar
+    return torch.addcmul(share / k, prob, 1 - share)
+
+
 def scale_weights_to_mean_one(weight: Tensor, target: Tensor) -> Tensor:
     """Example weights (N,), checked and divided by their mean."""
     if weight.shape != target.shape:
@@ -581,21 +592,23 @@ def _keep_argmax_of_rows(values: Tensor, logits: Tensor) -> Tensor:
 def _find_rows_to_keep(values: Tensor, logits: Tensor) -> Tensor | None:
     """Rows of (N, K) on a CPU that `keep_argmax` may change: few have ties, or values near the largest; None of others.
 
-    None where values cannot be read: of other devices, of graphs, in `torch.func.vmap`.
+    None where values cannot be read: of other devices, of graphs, in `torch.func.vmap`. Those in single precision are
+    rounded from double precision, so that the values of equal logits are near each other.
     """
     is_readable = logits.device.type == "cpu" and logits.dtype == values.dtype
     if not is_readable or values.requires_grad or torch.compiler.is_compiling():
         return None
     try:
-        parts = (logits, logits.amax(1, True), values, _just_below(values.amax(1, True)))
-        scores, top, mapped, below = (part.numpy() for part in parts)
+        scores, mapped = logits.numpy(), values.numpy()  # several times as fast as by torch
     except RuntimeError:  # torch.func.vmap stands for many
         return None
-    is_top, is_highest = scores == top, mapped > below  # several times as fast as by torch
-    if np.count_nonzero(is_top) == len(is_top) and np.array_equal(is_top, is_highest):
+    top = torch.from_numpy(scores.argmax(1)).unsqueeze(1)
+    is_near_top = mapped >= _just_below(values.gather(1, top)).numpy()
+    if values.dtype == torch.float64:
+        is_near_top |= scores == logits.gather(1, top).numpy()
+    if np.count_nonzero(is_near_top) == len(top):
         return torch.zeros(0, dtype=torch.int64)
-    differs = (is_top != is_highest).any(1) | (np.count_nonzero(is_top, axis=1) != 1)
-    return torch.from_numpy(np.flatnonzero(differs))
+    return torch.from_numpy(np.flatnonzero(np.count_nonzero(is_near_top, axis=1) > 1))
 
 
 def _just_below(top: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from calibench.calibrators.temperature import (
     reduce_rows,
 )
 from calibench.messages.checks import positive_integer
+from calibench.tensors.class_softmax import log_softmax, softmax
 
 ENTROPY_ITERATIONS = 200
 NETWORK_ITERATIONS = 50
@@ -47,10 +48,10 @@ class TemperatureOfExample(Calibrator):
         self.ended_at_bound = is_bound(temperatures, BOUNDS)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return (logits / self._temperatures(logits)).log_softmax(dim=1)
+        return log_softmax(logits / self._temperatures(logits))
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return (logits / self._temperatures(logits)).softmax(dim=1)
+        return softmax(logits / self._temperatures(logits))
 
 
 class EntropyTemperatureScaling(TemperatureOfExample):

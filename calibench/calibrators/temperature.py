@@ -18,6 +18,7 @@ from calibench.calibrators.fit_warnings import warn_unless_converged
 from calibench.messages.checks import option_named, positive_integer
 from calibench.tensors.arrays import Floats
 from calibench.tensors.binning import equal_width_bin, equal_width_bin_of_array
+from calibench.tensors.class_softmax import SHORT_ROW, log_softmax, softmax
 
 BOUNDS = MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
 PRIOR_DEVIATION = 0.5  # of ln T, about 0
@@ -115,10 +116,10 @@ class TemperatureScaling(Calibrator):
         self.temperature = weight.new_tensor(self._solve(logits, target, weight, prior))
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return (logits / self.temperature).log_softmax(dim=1)
+        return log_softmax(logits / self.temperature)
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return (logits / self.temperature).softmax(dim=1)
+        return softmax(logits / self.temperature)
 
 
 class TemperatureWithMixture(TemperatureScaling, ABC):
@@ -353,12 +354,9 @@ def reduce_rows(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     return values
 
 
-_SHORT_ROW = 16  # classes; below, sums over columns are several times as fast on a CPU
-
-
 def short_row_dim(rows: Tensor) -> int:
     """The dimension of the classes of rows (N, K) after `classes_first`."""
-    return 0 if rows.shape[1] < _SHORT_ROW else 1
+    return 0 if rows.shape[1] < SHORT_ROW else 1
 
 
 def classes_first(rows: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.tensors import class_softmax
 from calibench.tensors.arrays import Floats, Integers, as_array
 from calibench.tensors.score_meaning import sum_to_1
 from calibench.tensors.scores import (
@@ -21,7 +21,6 @@ from calibench.tensors.scores import (
 )
 
 _SUM_TOLERANCE = 1e-4  # of row sums of probabilities in single precision or more
-_SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
 
 
 def rows_of_batch(
@@ -205,7 +204,7 @@ def softmax(logits: Tensor) -> Tensor:
         tensor([[0.7856, 0.1753, 0.0391],
                 [0.2337, 0.5749, 0.1914]])
     """
-    return _over_classes(torch.softmax, logits)
+    return class_softmax.softmax(at_least_float32(logits))
 
 
 def log_softmax(logits: Tensor) -> Tensor:
@@ -218,7 +217,7 @@ def log_softmax(logits: Tensor) -> Tensor:
         tensor([[-0.2413, -1.7413, -3.2413],
                 [-1.4536, -0.5536, -1.6536]])
     """
-    return _over_classes(torch.log_softmax, logits)
+    return class_softmax.log_softmax(at_least_float32(logits))
 
 
 def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -246,13 +245,6 @@ def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
     """
     log_probs = log_softmax(logits)
     return log_probs.exp(), log_probs
-
-
-def _over_classes(function: Callable[[Tensor, int], Tensor], logits: Tensor) -> Tensor:
-    logits = at_least_float32(logits)
-    if logits.shape[1] < _SHORT_ROW and logits.device.type == "cpu":
-        return function(logits.t(), 0).t().contiguous()
-    return function(logits, 1)
 
 
 def true_class(values: Tensor, target: Tensor) -> Tensor:

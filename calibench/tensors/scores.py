@@ -1,6 +1,7 @@
 """Scores (N, K) and targets (N,) of a classifier: their checks; the precision and the shapes that states keep."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -90,19 +91,20 @@ def check_class_indices(target: Tensor, num_classes: int) -> None:
         )
 
 
-def split_without_short_end(rows: Tensor, size: int) -> tuple[Tensor, ...]:
-    """Pieces of `size` rows, the last with what is left: libraries of linear algebra add up a few rows otherwise."""
-    full_pieces = max(1, len(rows) // size) - 1
-    return torch.split(rows, [size] * full_pieces + [len(rows) - size * full_pieces])
+def slices_without_short_end(n: int, size: int) -> list[slice]:
+    """Pieces of `size` of n rows, the last with what is left: libraries of linear algebra add up a few otherwise."""
+    starts = [size * piece for piece in range(max(1, n // size))]
+    return [slice(*ends) for ends in pairwise([*starts, n])]
 
 
 def are_probabilities(scores: Tensor) -> bool:
     """Whether every row (N, K), N >= 1, lies in [0, 1] and sums to 1, as `score_meaning` has it."""
     if len(scores) == 0:
         return False
-    low, high = map(float, scores.aminmax())
-    if not (low >= 0 and high <= 1):
-        return False
+    for rows in (scores[:1], scores):  # one row nearly always tells
+        low, high = map(float, rows.aminmax())
+        if not (low >= 0 and high <= 1):
+            return False
     return score_meaning.are_probabilities(as_array(scores))
 
 

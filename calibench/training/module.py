@@ -33,7 +33,7 @@ from calibench.tensors.distributed import (
     slice_sizes,
     world_size_and_rank,
 )
-from calibench.tensors.scores import at_least_float32, split_without_short_end
+from calibench.tensors.scores import at_least_float32, slices_without_short_end
 from calibench.training.data_checks import (
     check_inputs,
     describe_non_finite,
@@ -199,8 +199,8 @@ class ClassificationModule(L.LightningModule):
         # on a CPU few rows at a time; a network that draws, as for several passes, draws for all at once
         in_chunks = batch.inputs.device.type == "cpu" and not draws
         at_a_time = max(1, min(n, _ROWS_ON_A_CPU) if in_chunks else n)
-        pieces = split_without_short_end(batch.inputs, at_a_time)
-        logits = torch.cat([self.evaluated(piece) for piece in pieces])
+        pieces = slices_without_short_end(len(batch.inputs), at_a_time)
+        logits = torch.cat([self.evaluated(batch.inputs[piece]) for piece in pieces])
         if len(logits) == n:
             return logits
         return self.task.mean_of_views(logits.view(n, -1, logits.shape[1]))
