@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -360,7 +361,7 @@ class VerbParser(argparse.ArgumentParser):
                 self.check_rest(name, self)
         self._words = words
         if self.rest is not None:
-            options, further_words = self.parse_known_args(words)
+            options, further_words = self.parse_known_args([*self._join_values(words)])
             setattr(options, self.rest, further_words)
             return options
         options, further_words = self.parse_known_intermixed_args(words)
@@ -371,6 +372,15 @@ class VerbParser(argparse.ArgumentParser):
             self.error(f"`{text}` is one argument too many{hint}")
         self._refuse_swapped(options)
         return options
+
+    def _join_values(self, words: Sequence[str]) -> Iterator[str]:
+        """Words in which a key of the rest and its value are one, so that the value is no positional argument."""
+        left = deque(words)
+        while left:
+            word = left.popleft()
+            is_key = word.startswith("--") and "=" not in word and word not in (*self.known, "--")
+            is_followed = bool(left) and not left[0].startswith("--")
+            yield f"{word}={left.popleft()}" if is_key and is_followed else word
 
     def _hint_for_file(self, text: str, words: Sequence[str], number: int) -> str:
         """A hint at files too many: labels of the one before it, or the validation set; an empty string for others."""

@@ -13,7 +13,7 @@ from rich.live import Live
 
 from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
 from calibench.configuration.building import Options
-from calibench.configuration.files import find_configuration_file, list_configuration_files
+from calibench.configuration.files import find_configuration_file, load_configuration_file
 from calibench.configuration.key_hints import describe_key_by_parts, describe_unknown_key
 from calibench.configuration.run_arguments import read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
@@ -421,8 +421,8 @@ def _suites(compared: Compared) -> dict[str, Suite]:
         parse_seeds(text)
     if not compared.benchmarks:
         parse_losses(compared.losses or ())  # a benchmark among them is named
-        named = [name for name in compared.config if name in list_configuration_files()]
-        first = named[0] if named and "/" not in named[0] else "digits_lt"
+        with_data = (name for name in compared.config if "data" in load_configuration_file(name))
+        first = next(with_data, "digits_lt")
         raise UsageError(
             f"a benchmark or a suite is needed: `calibench sweep {first}` (see `calibench list benchmarks`)."
         )

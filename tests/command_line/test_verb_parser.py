@@ -180,10 +180,12 @@ def test_what_is_unknown_can_go_to_the_verb() -> None:
         kind: str, *, jobs: int = 1, rest: Annotated[tuple[str, ...], Option(rest=check)] = ()
     ) -> int:
         """Take keys."""
-        assert (kind, jobs, rest) == ("a", 2, ["--x.y", "3"])
+        assert (kind, jobs, rest) == ("a", 2, ["--x.y=3"])
         return 0
 
     keys.__annotations__["rest"] = Annotated[tuple[str, ...], Option(rest=check)]
     assert VerbParser("keys", keys).run(["a", "--x.y", "3", "--jobs", "2"]) == 0
+    assert VerbParser("keys", keys).run(["--jobs", "2", "--x.y", "3", "a"]) == 0  # 3 is no `kind`
+    assert VerbParser("keys", keys).run(["--x.y=3", "--jobs", "2", "a"]) == 0
     with pytest.raises(UsageError, match="`--xy` is no key"):
         VerbParser("keys", keys).run(["a", "--xy", "3"])
