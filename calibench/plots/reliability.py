@@ -153,6 +153,7 @@ def _consistency_band(confidence: Floats, bins: Integers, n_bins: int, runs: flo
     return band
 
 
+CONFIDENCE = "confidence"
 RIGHT = "right"  # the second class of pairs of confidence and correct: its probability is the confidence
 FEW_PREDICTIONS = 5  # predictions of a bin whose marker is hollow
 _HEIGHT = 0.25  # of the density's peak
@@ -170,7 +171,9 @@ def draw_reliability(
     """
     x = smooth.confidence
     height = _HEIGHT * smooth.density / smooth.density.max()
-    axes.fill_between(x, height, color="#D9D9D9", linewidth=0, label="density of confidences")
+    predicted, observed = name_axes(event)
+    density = "density of confidences" if predicted == CONFIDENCE else "density of predictions"
+    axes.fill_between(x, height, color="#D9D9D9", linewidth=0, label=density)
     draw_diagonal(axes, linewidth=0.6)
     curve = smooth.masked_below(FEW_PREDICTIONS)
     ends = {"95 % of calibrated models": curve.calibrated_low, None: curve.calibrated_high}
@@ -190,10 +193,12 @@ def draw_reliability(
         at, share, 5 + 25 * count / count.sum(), c=np.where(count < FEW_PREDICTIONS, "white", "black"),
         edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
     )  # fmt: skip
-    predicted, observed = name_axes(event)
-    below = [text.replace("\n", ", ") for text in (predicted, diagram.text, smooth.text)]
+    whose = (
+        "" if predicted == CONFIDENCE else "its "
+    )  # not those of the top label, which tables show
+    errors = (f"{whose}{text}".replace("\n", ", ") for text in (diagram.text, smooth.text))
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    tidied(axes, xlabel="\n".join(below), ylabel=observed, title=title)
+    tidied(axes, xlabel="\n".join([predicted, *errors]), ylabel=observed, title=title)
     axes.xaxis.label.set(fontsize=7, linespacing=1.4)
     return axes
 
@@ -201,7 +206,7 @@ def draw_reliability(
 def name_axes(event: str) -> tuple[str, str]:
     """Name what a reliability diagram compares: confidence and accuracy, or probability and frequency of an event."""
     if event in ("", RIGHT):
-        return "confidence", "accuracy"
+        return CONFIDENCE, "accuracy"
     return f"predicted P({event})", f"observed frequency of {event}"
 
 

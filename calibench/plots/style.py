@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import product
+from operator import sub
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -304,12 +305,33 @@ def as_file(figure: Figure, form: str) -> bytes:
         text.set_parse_math(False)
         text.set_text(printable(text.get_text(), keep="\n"))
     buffer = io.BytesIO()
-    layout = figure.get_layout_engine()
     with rc_context(FONTS):
-        if layout is not None:
-            layout.execute(figure)  # one pass of the layout leaves titles above a legend cut
+        _settle_layout(figure)
         figure.savefig(buffer, dpi=200, format=form)
     return buffer.getvalue()
+
+
+_MOST_PASSES = 8
+_SETTLED = 1e-3  # of the figure: a third of a pixel
+
+
+def _settle_layout(figure: Figure) -> None:
+    """Repeat the layout until no panel moves: two passes leave titles of square panels above a legend cut."""
+    layout = figure.get_layout_engine()
+    if layout is None:
+        return
+    edges: list[float] = []
+    for _ in range(_MOST_PASSES):
+        layout.execute(figure)
+        earlier, edges = edges, _panel_edges(figure)
+        if edges and max(map(abs, map(sub, edges, earlier)), default=1.0) < _SETTLED:
+            return
+
+
+def _panel_edges(figure: Figure) -> list[float]:
+    """Left, bottom, width and height of each panel, as fractions of the figure."""
+    boxes = (axes.get_position(original=True) for axes in figure.axes)
+    return [edge for box in boxes for edge in box.bounds]
 
 
 _INK, _PAPER, _RULE = "#e6e9ec", "#15191d", "#39414a"  # of pages in the dark

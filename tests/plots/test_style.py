@@ -6,12 +6,15 @@ import itertools
 import logging
 import re
 from importlib.resources import files
+from io import BytesIO
 
 import pytest
+from PIL import Image
 
 from calibench.plots.kinds.aggregates import draw_critical_difference
 from calibench.plots.style import (
     WIDTHS,
+    as_file,
     as_page_svg,
     color,
     hatch,
@@ -87,6 +90,21 @@ def test_a_figure_of_a_columns_width_cuts_no_text() -> None:
         assert box.y1 <= figure.bbox.height + 1
     assert len(legend.get_texts()) == 3
     assert panels(4)[1][0].get_subplotspec().get_gridspec().ncols == 4  # type: ignore[union-attr]
+
+
+def test_titles_of_square_panels_above_a_legend_are_not_cut() -> None:
+    figure, grid = panels(4)
+    labels = ("density of predictions", "95 % of calibrated models", "smooth curve", "bins")
+    for axes in grid:
+        for label in labels:
+            axes.plot([0, 1], [0, 1], label=label)
+        below = "predicted P(yes)\nits ECE 8.9 ± 1.3 %, 15 bins, 2 seeds pooled\nits smECE 5.8 %"
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        tidied(axes, title="Focal (2 seeds)", xlabel=below, ylabel="observed frequency of yes")
+    legend_below(figure, grid)
+    with Image.open(BytesIO(as_file(figure, "png"))) as picture:
+        top_rows = picture.convert("L").crop((0, 0, picture.width, 4))
+        assert top_rows.getextrema() == (255, 255)
 
 
 @pytest.mark.parametrize("width", ["column", "page"])
