@@ -118,6 +118,10 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
         CorruptRun: If it holds something else than numbers, or is not what the run wrote.
     """
     path = folder / "metrics.csv"
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{folder} has no training curves (metrics.csv): entries of a store have none, runs of `calibench fit` do."
+        )
     broken = f"{path} is no training curve"
     curves: dict[str, Series] = {}
     with open_regular(path, limit=TEXT_LIMIT) as file, corrupt_if_it_fails(broken):

@@ -161,6 +161,11 @@ def test_confusion_equals_scikit_learn() -> None:
     assert np.isnan(absent[1]).all()
 
 
+def test_a_run_without_training_curves_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="has no training curves .metrics.csv.: entries"):
+        training_curves(tmp_path)
+
+
 def test_training_curves_leave_out_empty_fields(tmp_path: Path) -> None:
     text = "epoch,step,lr,train/loss,val/nll\n0,5,0.1,2.0,\n1,9,0.1,1.0,0.5\n2,12,0.1,nan,0.4\n"
     (tmp_path / "metrics.csv").write_text(text)
