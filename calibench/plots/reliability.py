@@ -193,10 +193,8 @@ def draw_reliability(
         at, share, 5 + 25 * count / count.sum(), c=np.where(count < FEW_PREDICTIONS, "white", "black"),
         edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
     )  # fmt: skip
-    whose = (
-        "" if predicted == CONFIDENCE else "its "
-    )  # not those of the top label, which tables show
-    errors = (f"{whose}{text}".replace("\n", ", ") for text in (diagram.text, smooth.text))
+    texts = (text.replace("\n", ", ") for text in (diagram.text, smooth.text))
+    errors = [describe_error(text, event) for text in texts]
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     tidied(axes, xlabel="\n".join([predicted, *errors]), ylabel=observed, title=title)
     axes.xaxis.label.set(fontsize=7, linespacing=1.4)
@@ -208,6 +206,11 @@ def name_axes(event: str) -> tuple[str, str]:
     if event in ("", RIGHT):
         return CONFIDENCE, "accuracy"
     return f"predicted P({event})", f"observed frequency of {event}"
+
+
+def describe_error(text: str, event: str) -> str:
+    """The text of a diagram's error; of an event, where tables show that of the top label, with a word that says so."""
+    return text if name_axes(event)[0] == CONFIDENCE else f"its {text}"
 
 
 def examples_and_runs(targets: Sequence[Integers]) -> tuple[Integers, Integers]:

@@ -7,7 +7,7 @@ import numpy as np
 from calibench.plots.curves import Curve, risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.kinds.examples import confusion, shot_groups
-from calibench.plots.reliability import name_axes
+from calibench.plots.reliability import describe_error, name_axes
 from calibench.ranking.records import Record
 from calibench.reports.page import short_number, short_numbers
 from calibench.runs import CorruptRun
@@ -53,7 +53,7 @@ def _diagram(scores: ExampleScores, n_bins: int) -> Json:
             short_numbers(diagram.calibrated_low),
             short_numbers(diagram.calibrated_high),
         ],
-        "ece": diagram.text.splitlines()[0],
+        "ece": describe_error(diagram.text.splitlines()[0], scores.event),
         "axes": [*name_axes(scores.event)],
     }
 

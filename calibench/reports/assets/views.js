@@ -55,7 +55,8 @@ function drawRisk(rows) {
 }
 function drawRoc(rows) {
   const sets = [...new Set(rows.flatMap((r) => Object.keys(r.roc ?? {})))];
-  if (!sets.length) { fill("roc-controls"); return fill("roc", empty("no out-of-distribution logits for these rows")); }
+  document.getElementById("roc-section").hidden = !sets.length;
+  if (!sets.length) return;
   if (!sets.includes(view.roc)) view.roc = sets[0];
   fill("roc-controls", select("set", sets.map((s) => [s, s]), view.roc, (v) => { view.roc = v; drawRoc(rows); }));
   const known = rows.filter((r) => r.roc?.[view.roc]);
@@ -66,7 +67,8 @@ function drawRoc(rows) {
 }
 function drawShift(rows) {
   const metrics = [...new Set(rows.flatMap((r) => Object.keys(r.shift)))];
-  if (!metrics.length) { fill("shift-controls"); return fill("shift", empty("no labelled shifted sets in these runs")); }
+  document.getElementById("shift-section").hidden = !metrics.length;
+  if (!metrics.length) return;
   if (!metrics.includes(view.shift)) view.shift = metrics[0];
   const metric = METRIC.get(view.shift);
   fill("shift-controls", select("metric", metrics.map((m) => [m, titleOf(METRIC.get(m))]), view.shift, (v) => { view.shift = v; drawShift(rows); }));
