@@ -144,7 +144,7 @@ CASES = {
     "fit --config digits_lt --data.imbalance_factor 0.5": "`imbalance_factor`",
     "fit --config digits_lt --modle.loss X": "unknown option `modle`; did you mean model",
     "fit --config digits_lt --trainer.max_epochs": "`--trainer.max_epochs` needs a value",
-    "fit --config digits_lt --trainer.max_epoch 3": "unknown option `trainer.max_epoch`; did you mean trainer.max_epochs",
+    "fit --config digits_lt --trainer.max_epoch 3": "unknown option `trainer.max_epoch`: `--trainer.max_epochs 3`",
     "fit --config cifar10_lt --data.labels wrost": "`data.labels`: clean, aggregate, random1, random2, random3, worst, distributions, same_images expected, got wrost",
     "fit --config cifar10_lt --data.imbalance_factor abc": "`data.imbalance_factor`: float expected, got abc",
     "fit --config cifar10_lt --data.split_seed rum": "`data.split_seed`: int or run expected, got rum",

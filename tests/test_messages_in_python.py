@@ -48,6 +48,7 @@ OF_THE_SHELL = {
     "configuration/files.py": "commands that make a file",
     "configuration/run_arguments.py": "reads the words of a command line",
     "loss_audit/named_losses.py": "reads the words of `calibench audit`",
+    "messages/other_options.py": "what is typed in a shell",
     "messages/spelling.py": "the mechanism",
     "plots/kinds/__init__.py": "the help of `calibench plot`",
     "reports": "pages, which name commands",

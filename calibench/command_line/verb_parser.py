@@ -37,16 +37,13 @@ from calibench.command_line.docstrings import Docstring
 from calibench.command_line.hints import (
     FILE_HINTS,
     VALUE_HINTS,
-    VERB_HINTS,
     WORD_HINTS,
-    did_you_mean_option,
     did_you_mean_word,
-    hint_by_parts,
-    option_hint,
     synonym_word,
 )
 from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
+from calibench.messages.other_options import UnknownOption
 from calibench.messages.printable_text import terminal_width, wrap_text
 
 Options = TypeVar("Options")
@@ -356,10 +353,10 @@ class VerbParser(argparse.ArgumentParser):
         words = [self._hyphenate(word) for word in args]
         words_before_dashes = list(takewhile(lambda text: text != "--", words))
         names = [text.partition("=")[0] for text in words_before_dashes if text.startswith("--")]
+        self._words = words
         for name in names if not {"-h", "--help"} & set(words_before_dashes) else ():
             if name not in self.known:
                 self.check_rest(name, self)
-        self._words = words
         if self.rest is not None:
             options, further_words = self.parse_known_args([*self._join_values(words)])
             setattr(options, self.rest, further_words)
@@ -371,6 +368,7 @@ class VerbParser(argparse.ArgumentParser):
             hint = self._hint_for_file(text, words, len(further_words))
             self.error(f"`{text}` is one argument too many{hint}")
         self._refuse_swapped(options)
+        self._refuse_file_as_choice(options)
         return options
 
     def _join_values(self, words: Sequence[str]) -> Iterator[str]:
@@ -422,35 +420,41 @@ class VerbParser(argparse.ArgumentParser):
     def refuse_option(self, name: str, others: Sequence[str] = (), *, hint: str = "") -> NoReturn:
         """Raise a UsageError: there is no such option, neither here nor among the others; the hint says what is."""
         options = [*self.known, *others]
-        near = did_you_mean_option(name, options)
-        if hint := option_hint(self.verb, name) or ("" if near else hint):
-            self.error(f"unknown option `{name}`: {hint}")
+        value, takes_keys = self._value_of(name), self.rest is not None
+        unknown = UnknownOption(self.verb, name, options, value, takes_keys)
         bare = [option.removeprefix("--") for option in options if option.startswith("--")]
         typos = get_close_matches(name.lstrip("-").replace("_", "-"), bare, 1, 0.8)
-        near = near or did_you_mean(f"--{typo}" for typo in typos)
-        near = near or hint_by_parts(self.verb, name, options)
-        is_short = len(name.lstrip("-")) < 5  # two letters in the other order are half of it
-        near = near or near_matches(name.lstrip("-"), bare, prefix="--", loosely=is_short)
+        near = unknown.find_answer(whole=True) or did_you_mean(f"--{typo}" for typo in typos)
         if word := self._first_choice(name):
             near = f": a word without dashes, `{self.prog} {word}`"
-        if not near and (hint := VERB_HINTS.get(self.verb, "")):
+        near = near or unknown.find_answer(whole=False)
+        if not near and hint:
             near = f": {hint}"
+        is_short = len(name.lstrip("-")) < 5  # two letters in the other order are half of it
+        near = near or near_matches(name.lstrip("-"), bare, prefix="--", loosely=is_short)
         verb_options = (
             option for option in self.known if option.startswith("--") and option != "--help"
         )
         there_are = f"; there are {', '.join(verb_options)}"
         self.error(f"unknown option `{name}`{near or there_are}")
 
+    def _value_of(self, name: str) -> str:
+        """The word that was typed behind an option; an empty string where none was."""
+        words = [word for text in self._words for word in text.split("=", 1)]
+        places = [place for place, word in enumerate(words[:-1]) if word == name]
+        return "" if not places or words[places[0] + 1].startswith("-") else words[places[0] + 1]
+
     def _first_choice(self, option: str) -> str:
         """The choice of the first argument that an option spells, `losses` of `--losses`; empty if it is none."""
-        positional = [part for part in self._parts if not part.as_option]
-        choices = positional[0].type.option.allowed_values if positional else []
+        choices = self._positional[0].type.option.allowed_values if self._positional else []
         word = option.lstrip("-")
         return next((name for name in (word, word.replace("_", "-")) if name in choices), "")
 
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError; where arguments are missing, with an example of a whole command."""
         missing = message.partition("the following arguments are required: ")[2]
+        if missing:
+            self._check_first_word()
         if missing and (example := self._first_example()):
             names = missing.partition("}")[2] if "{" in missing else missing
             verb = "are" if ", " in names else "is"
@@ -466,19 +470,48 @@ class VerbParser(argparse.ArgumentParser):
         """Arguments of the function itself, without those of groups."""
         return [part for part in self.arguments.parts.values() if isinstance(part, _Argument)]
 
+    @property
+    def _positional(self) -> list[_Argument]:
+        """Arguments of the function itself that are words without an option."""
+        return [part for part in self._parts if not part.as_option]
+
+    def _check_first_word(self) -> None:
+        """Raise a UsageError for a first word that is none of the choices there, if it names no file."""
+        word = "".join(self._words[:1])
+        if not self._positional or not word or word.startswith("-") or Path(word).exists():
+            return
+        first = self._positional[0]
+        if not synonym_word(word, first.type.option.allowed_values):
+            first.type.read(first.attribute, word)
+
+    def _refuse_file_as_choice(self, options: argparse.Namespace) -> None:
+        """Raise a UsageError where a file stands alone in place of the choice before it: `plot test.npz`."""
+        first = self._positional[0] if len(self._positional) > 1 else None
+        choices = first.type.option.allowed_values if first else []
+        word = getattr(options, first.attribute) if first else ""
+        if choices and word not in choices and Path(word).exists():
+            example = self._first_example().split()
+            choice = next((part for part in example if part in choices), choices[0])
+            command = shlex.join([*self.prog.split(), choice, *self._words])
+            self.error(f"the first word is one of {', '.join(choices)}: `{command}`, for instance")
+
     def _complete(self, missing: str, example: str) -> str:
         """The typed words with a missing option as an example has it; the example itself where that is not enough."""
         option, *more = missing.split("/")
         parts = example.split()
         values = [parts[parts.index(name) + 1] for name in (option, *more) if name in parts]
-        positional = [part for part in self._parts if not part.as_option]
         first_word = "".join(self._words[:1])
-        allowed = positional[0].type.option.allowed_values if positional else [""]
+        allowed = self._positional[0].type.option.allowed_values if self._positional else [""]
         fits = first_word in allowed if allowed else not first_word.startswith("-")
         words = [*self._words]
         if not fits and (meant := synonym_word(first_word, allowed)):
             fits, words[0] = True, meant
-        if allowed and Path(first_word).exists() and len(positional) > 1 and len(self._words) == 1:
+        if (
+            allowed
+            and Path(first_word).exists()
+            and len(self._positional) > 1
+            and len(self._words) == 1
+        ):
             return shlex.join([*parts[:3], first_word, *parts[4:]])  # the second of two words alone
         if not (values and first_word and fits and option.startswith("-")):
             return example
@@ -500,8 +533,7 @@ class VerbParser(argparse.ArgumentParser):
         """Raise a UsageError where the first argument is one of a few words, and stands behind another one."""
         texts = [
             (part.type.option.allowed_values, getattr(options, part.attribute))
-            for part in self._parts
-            if not part.as_option
+            for part in self._positional
         ]
         if len(texts) < 2 or not isinstance(texts[1][1], str):
             return

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from calibench.configuration.files import list_configuration_files, read_yaml
-from calibench.configuration.key_hints import describe_unknown_key
+from calibench.configuration.key_hints import PLAIN_OPTIONS, describe_unknown_key
 from calibench.messages.errors import UsageError
 
 
@@ -94,8 +94,11 @@ def _run_below(folder: Path) -> Path | None:
 
 def _describe_no_value(name: str) -> str:
     """One line about an option without its value, which may be another program's."""
-    if hint := describe_unknown_key(name):
-        return f"unknown option `{name}`: {hint}"
+    hint = "" if name in (*_CONFIG, *PLAIN_OPTIONS) else describe_unknown_key(name)
+    if not hint and name not in PLAIN_OPTIONS and "." not in name:
+        hint = describe_unknown_key(name, whole=False)
+    if hint:
+        return f"unknown option `{name}`{hint}"
     expected = "a file or a short name" if name in _CONFIG else "a value"
     return f"`{name}` needs {expected}."
 

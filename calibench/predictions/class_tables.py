@@ -79,7 +79,8 @@ def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]
     check_distinct(written)
     role_of_columns, names = role_and_classes(written)
     if role_of_columns is None:
-        _refuse_whole_numbers(values, written)
+        binary = [table.names[at] for at in labels if table.column(at).nunique() == 2]
+        _refuse_whole_numbers(values, written, binary)
     refuse_columns_of_models(values, written)
     beginning = describe_beginning(guessed_beginning(written, names), names)
     values, names = in_numeric_order(values, names)
@@ -201,10 +202,14 @@ def whole_and_other_columns(scores: Array, names: Sequence[str]) -> tuple[list[s
     return counts, others
 
 
-def _refuse_whole_numbers(scores: Array, names: Sequence[str]) -> None:
-    """Raise a ValueError of columns of whole numbers beside others with fractions; see `whole_and_other_columns`."""
+def _refuse_whole_numbers(scores: Array, names: Sequence[str], binary: Sequence[str]) -> None:
+    """Raise a ValueError of columns of whole numbers beside others with fractions; see `whole_and_other_columns`.
+
+    `binary` are the columns of labels with two values, of which one column in [0, 1] may be the probability.
+    """
     counts, others = whole_and_other_columns(scores, names)
     hits = [name for name, values in zip(names, scores.T, strict=True) if {*values} == {0, 1}]
+    hits = [*binary, *hits]
     if len(others) == 1 and hits and (np.abs(scores[:, names.index(others[0])] - 0.5) <= 0.5).all():
         roles = shlex.join([f"probs={others[0]}", f"target={hits[0]}"])
         raise ValueError(

@@ -154,6 +154,11 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
             raise ValueError(f"{counts}: one a member is needed.")
         for part in parts:
             if part.outputs != first.outputs:
+                if name == "test":
+                    raise ValueError(
+                        f"the test sets of an ensemble's members have {part.outputs} and {first.outputs}: its members "
+                        "have the same classes."
+                    )
                 raise ValueError(
                     f"`{name}` has {part.outputs}, `test` {first.outputs}: all sets are predictions of one model."
                 )

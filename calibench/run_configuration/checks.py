@@ -15,7 +15,6 @@ from zipfile import is_zipfile
 from calibench.configuration.files import list_configuration_files, read_yaml
 from calibench.configuration.key_hints import (
     check_value_of_others,
-    describe_key_by_parts,
     describe_unknown_key,
 )
 from calibench.configuration.merging import Config, flatten, short_name, to_class_block
@@ -51,31 +50,39 @@ def describe_keys_help() -> str:
     return "`calibench fit --help`" if is_command_line() else "`options` of `help(calibench.fit)`"
 
 
-def describe_unknown_option(name: str, options: Iterable[str], group: str = "") -> str:
+def describe_unknown_option(
+    name: str, options: Iterable[str], group: str = "", value: object = ""
+) -> str:
     """One line about an option, with or without dashes, that is not among others, or not in the group `where`."""
     dashes = "--" if name.startswith("--") else ""
     full = f"{group}.{name}" if group else name
     dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
     hint = (
-        describe_unknown_key(full)
-        or describe_unknown_key(name)
-        or ("" if group else _files_named(last))
+        describe_unknown_key(full, value)
+        or describe_unknown_key(name, value)
+        or ("" if group else _describe_files(last))
     )
-    if hint:
-        return f"unknown option `{full}`: {hint}"
-    place = find_class_place("loss")
-    of_loss = (
-        [f"{dashes}model.loss.{last}"] if place and place.classes_with(last) and not group else []
-    )
-    same = did_you_mean(
-        [*of_loss, *(option for option in dashed if option.rpartition(".")[2] == last)]
-    )
+    same = did_you_mean(option for option in dashed if option.rpartition(".")[2] == last)
+    is_of_loss = f"model.loss.{last}" in same
+    of_loss = "" if group or is_of_loss else _describe_loss_argument(last, value)
+    if hint or of_loss:
+        return f"unknown option `{full}`{hint or of_loss}"
     near = same or near_matches(full, dashed)
     is_compound = "_" in last and not did_you_mean(get_close_matches(full, dashed, 1, 0.8))
-    if (hint := describe_key_by_parts(last)) and not same and (is_compound or not near):
-        return f"unknown option `{full}`: {hint}"
+    if not same and (is_compound or not near):
+        near = describe_unknown_key(last, value, whole=False) or near
     return f"unknown option `{full}`{near or f' (see {describe_keys_help()})'}"
+
+
+def _describe_loss_argument(name: str, value: object) -> str:
+    """`: --model.loss CLASS --model.loss.NAME VALUE` for an argument of other losses; empty where none has it."""
+    place = find_class_place("loss")
+    classes = place.classes_with(name) if place is not None else []
+    if not classes or not is_command_line():
+        return did_you_mean([f"model.loss.{name}"] if classes else [])
+    more = f"; {', '.join(classes[1:4])} have it too" if len(classes) > 1 else ""
+    return f": `--model.loss {classes[0]} --model.loss.{name} {value or 'VALUE'}`{more}"
 
 
 def _only_key(block: Any) -> str:
@@ -83,15 +90,15 @@ def _only_key(block: Any) -> str:
     return str(next(iter(block))) if isinstance(block, Mapping) and len(block) == 1 else ""
 
 
-def _files_named(name: str) -> str:
-    """The options that name the overlays of a name, `--config protocols/mixup` for `mixup`; an empty string without."""
+def _describe_files(name: str) -> str:
+    """`: --config protocols/mixup sets it` for the overlays of a name; an empty string without."""
     files = [entry for entry in list_configuration_files() if entry.rpartition("/")[2] == name]
     overlays = [entry for entry in files if entry.startswith(_OVERLAYS)]
     spelled = [
         f"`--config {entry}`" if is_command_line() else f'`overlays="{entry}"`'
         for entry in overlays
     ]
-    return f"{' or '.join(spelled)} sets it" if spelled else ""
+    return f": {' or '.join(spelled)} sets it" if spelled else ""
 
 
 def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
@@ -107,7 +114,8 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
             options = [*list_options(config), *others]
             name = f"{key}.{_only_key(config[key])}".removesuffix(".")
             inside = [option for option in options if option.endswith(f".{name}")]
-            raise UsageError(describe_unknown_option(name if inside else key, inside or options))
+            wrong = name if inside else key
+            raise UsageError(describe_unknown_option(wrong, inside or options, value=config[key]))
     if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
         sweep = (
             "`calibench sweep BENCHMARK --seeds 1,2,3`"
@@ -205,7 +213,9 @@ def _check_keys_of_groups(config: Config) -> None:
                 raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
             if arguments_of_group and name.rstrip("+") not in arguments_of_group:
                 _refuse_beside_its_class(config, f"{group}.{name}", config[group][name])
-                raise UsageError(describe_unknown_option(name, list_options(config), group))
+                raise UsageError(
+                    describe_unknown_option(name, list_options(config), group, config[group][name])
+                )
 
 
 def _refuse_beside_its_class(config: Config, key: str, value: Any) -> None:
@@ -326,7 +336,7 @@ def _check_arguments(
             begin = [other for other in names if other.split("_")[0] == name.split("_")[0]]
             near = near_matches(name, begin or names) or did_you_mean(begin)
             foreign = describe_unknown_key(name) if key == "data" else ""
-            near = near or (f": {foreign}" if foreign else _describe_others(key, name, names))
+            near = near or foreign or _describe_others(key, name, names)
             raise UsageError(f"`{key}`: {owner} has no argument `{name}`{near}")
         _refuse_several_numbers(f"{key}.{name}", init_args[name])
     required_names = [name for name, required in parameters.items() if required]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import build_calibrator
-from calibench.command_line.hints import OPTION_HINTS
+from calibench.command_line.hints import FILE_HINTS
 from calibench.command_line.verb_parser import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, no_file
@@ -219,7 +219,7 @@ def calibrate_command(
             raise ValueError(f"{apply} is not for the {columns} classes of {input}.") from error
         result = f"{rows} x {columns} probabilities by {type(fitted).__name__}"
     elif val is not None:
-        raise UsageError(f"{OPTION_HINTS['calibrate --test']}.")
+        raise UsageError(f"{FILE_HINTS['calibrate']}.")
     else:
         raise UsageError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
     say(f"{output}  {result}")

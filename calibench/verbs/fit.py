@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -293,10 +294,7 @@ class TrainingWords:
         """Read and check words; raises a UsageError for a mistake in them, before anything slow is imported."""
         if words and not words[0].startswith("-") and is_a_file(words[0]):
             refuse_table_of_inputs(words[0])
-            raise UsageError(
-                f"`{words[0]}` is a file of predictions, and keys of a configuration are expected: "
-                f"`calibench evaluate {words[0]}` scores it."
-            )
+            raise UsageError(_describe_file(words[0]))
         arguments = read_arguments(words)
         for key, value in arguments.options:
             if key == "data" and isinstance(value, str):
@@ -330,6 +328,18 @@ class TrainingWords:
             from calibench.training.experiment import Experiment
 
             Experiment(self.config, self.questions)
+
+
+def _describe_file(file: str) -> str:
+    """One line about a file in place of a configuration: how predictions are scored, and how a table is trained on."""
+    scores = f"`calibench evaluate {file}` scores it"
+    if table_kind(path := Path(file)) not in TABLE_KINDS:
+        return f"`{file}` is a file of predictions, and keys of a configuration are expected: {scores}."
+    folder = re.sub(r"\W+", "_", path.name.partition(".")[0])
+    return (
+        f"`{file}` is no configuration: {scores}, if it holds predictions; `calibench new table {folder} --data "
+        f"{file}` starts training on it, if it holds inputs."
+    )
 
 
 def refuse_table_of_inputs(file: str) -> None:

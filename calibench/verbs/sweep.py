@@ -13,8 +13,11 @@ from rich.live import Live
 
 from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
 from calibench.configuration.building import Options
-from calibench.configuration.files import find_configuration_file, load_configuration_file
-from calibench.configuration.key_hints import describe_key_by_parts, describe_unknown_key
+from calibench.configuration.files import (
+    find_configuration_file,
+    list_configuration_files,
+    load_configuration_file,
+)
 from calibench.configuration.run_arguments import read_arguments
 from calibench.messages.errors import ExpectedFailure, UsageError, pip_install
 from calibench.messages.printable_text import fill_docstring, next_commands, say
@@ -109,10 +112,7 @@ def check_override(name: str, parser: VerbParser) -> None:
     if "." in name or name.removeprefix("--") in _PLAIN_KEYS:
         return
     others = [f"--{plain}" for plain in _PLAIN_KEYS]
-    hint = (
-        describe_unknown_key(name) or describe_key_by_parts(name) or _describe_loss_argument(name)
-    )
-    parser.refuse_option(name, others, hint=hint)
+    parser.refuse_option(name, others, hint=_describe_loss_argument(name))
 
 
 def _describe_loss_argument(option: str) -> str:
@@ -271,6 +271,7 @@ def _plan(
 ) -> _Planned:
     """Plan the jobs of a sweep, and check them before any starts."""
     _check(options, slurm or {}, keys)
+    _refuse_benchmark_as_key(compared, keys)
     suites = _suites(compared)
     jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
     for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
@@ -412,6 +413,15 @@ def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterato
 def _print(console: Terminal, lines: Iterable[str]) -> None:
     for line in lines:
         console.print(line, soft_wrap=True)
+
+
+def _refuse_benchmark_as_key(compared: Compared, keys: Options) -> None:
+    """Raise a UsageError where a benchmark is named as `--benchmark NAME`, and none as a word of its own."""
+    name = dict(keys).get("benchmark")
+    if not compared.benchmarks and name in list_configuration_files():
+        raise UsageError(
+            f"a benchmark is a word of its own: `calibench sweep {name}`; `--benchmark` is its name in tables."
+        )
 
 
 def _suites(compared: Compared) -> dict[str, Suite]:
