@@ -30,6 +30,17 @@ def all_draws() -> Iterator[None]:
         _take_few()
 
 
+@contextmanager
+def few_draws() -> Iterator[None]:
+    """Few inside, where a module has as many as users have."""
+    _take_few()
+    try:
+        yield
+    finally:
+        for metric, draws in _ALL.items():
+            metric.draws = draws
+
+
 def _take_few() -> None:
     for metric in _ALL:
         metric.draws = FEW

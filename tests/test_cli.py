@@ -22,6 +22,8 @@ from tests import warm
 from tests.run_folders import write_run
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.processes
+
 DIGITS = ["fit", "--config", "digits_lt"]
 
 

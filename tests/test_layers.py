@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import sampled
 from tests.sources import nodes, statements
+from tests.warm import run_code
+
+pytestmark = pytest.mark.processes
 
 PACKAGE = Path(__file__).parent.parent / "calibench"
 
@@ -357,8 +361,12 @@ LIGHT = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("process", sampled(["new", "warm"], ["warm"]))
 @pytest.mark.parametrize("modules", LIGHT)
-def test_light_modules_do_not_import_heavy_ones(modules: str) -> None:
+def test_light_modules_do_not_import_heavy_ones(modules: str, process: str) -> None:
     code = f"import sys, {modules}; print([m for m in {LIGHT[modules]} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    if process == "new":
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    else:  # which knows what other packages import already
+        done = run_code(code, forget=LIGHT[modules])
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -17,6 +17,8 @@ from calibench.cli import main
 from tests import warm
 from tests.examples import sampled
 
+pytestmark = pytest.mark.processes
+
 CLASSES = ["cat", "dog", "owl"]
 RANDOM = np.random.default_rng(0)
 LABELS = RANDOM.integers(3, size=200)

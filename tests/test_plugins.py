@@ -17,6 +17,8 @@ from calibench.verbs.fit import configuration_of
 from calibench.verbs.list import list_entries
 from tests import warm
 
+pytestmark = pytest.mark.processes
+
 SOURCE = """
 import torch
 from calibench.losses import CalibrationLoss

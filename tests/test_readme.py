@@ -18,6 +18,8 @@ from tests.committed import agree
 from tests.docs.pages import WRITTEN, blocks, code
 from tests.waiting import patience
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 REPOSITORY = r"https://(?:github\.com/calibench/calibench/blob|raw\.githubusercontent\.com/calibench/calibench)/main/"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -73,6 +74,17 @@ def run(arguments: Sequence[str], **options: Any) -> CompletedProcess[str]:
         return command.finish()
 
 
+def run_code(code: str, *, forget: Collection[str], typed: str = "") -> CompletedProcess[str]:
+    """`python -c CODE` in a process that imports calibench, and the packages of these names, as if for the first time.
+
+    What is typed is what it reads from stdin. Packages of compiled code may refuse to be imported again.
+    """
+    with tempfile.TemporaryDirectory() as printed:
+        process = context().Process(target=_code, args=(code, printed, [*forget], typed))
+        process.start()
+        return Command(process, Path(printed)).finish()
+
+
 def torchrun(arguments: Sequence[str], processes: int = 2) -> list[CompletedProcess[str]]:
     """`torchrun --nproc-per-node PROCESSES -m calibench ARGUMENTS`: the processes with the variables that it sets."""
     where = {
@@ -95,6 +107,21 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
+def _print_to(folder: str) -> None:
+    for stream, name in ((sys.stdout, "out"), (sys.stderr, "error")):
+        os.dup2(os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT, 0o600), stream.fileno())
+
+
+def _code(code: str, printed: str, forget: list[str], typed: str) -> None:
+    keep_imports()
+    _print_to(printed)
+    packages = {"calibench", *forget}
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
+        del sys.modules[name]
+    sys.stdin = io.StringIO(typed)
+    exec(code, {"__name__": "__main__"})
+
+
 def _calibench(
     arguments: list[str], printed: str, folder: str | None, environment: dict[str, str]
 ) -> None:
@@ -105,8 +132,7 @@ def _calibench(
     keep_imports()
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which `nohup pytest` ignores
-    for stream, name in ((sys.stdout, "out"), (sys.stderr, "error")):
-        os.dup2(os.open(Path(printed, name), os.O_WRONLY | os.O_CREAT, 0o600), stream.fileno())
+    _print_to(printed)
     warm_context(["tests.few_draws"])  # for its own workers
     os.environ.update(environment)
     sys.path[:0] = environment.get("PYTHONPATH", "").split()

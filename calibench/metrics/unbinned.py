@@ -23,7 +23,7 @@ from calibench.metrics.titles import NEITHER, Title, Titles, rate
 from calibench.tensors.binning import equal_mass_cuts
 from calibench.tensors.scores import running_sums
 
-_ENTRIES = 1 << 22  # of the matrix of pairs that are held at once
+_ENTRIES = 1 << 22  # of the matrix of pairs, or of sets and confidences, that are held at once
 _REPLICATES = 200
 _MOST, _BLOCK = 20_000, 1_000  # all pairs of more examples take minutes
 
@@ -333,18 +333,22 @@ class Sweep:
         self._ordered = places.repeat_interleave(count.long())
         self._ends_by_number: dict[int, np.ndarray] = {}
 
-    def error(self, hits: np.ndarray) -> float:
-        """The error, given the hits among the examples with each confidence, (M,)."""
+    def errors(self, hits: np.ndarray) -> np.ndarray:
+        """The error of each set, (R,), given its hits among the examples with each confidence, (R, M)."""
         until, n = _prefix_sums(hits), len(self._ordered)
-        ends = self._ends(n)
-        if not self._rises(until, ends):  # else so do the accuracies of all wider bins
-            ends = self._ends(1)
-            for n_bins in range(2, n):
-                further = self._ends(n_bins)
-                if not self._rises(until, further):
-                    break
-                ends = further
-        return float(np.abs(np.diff(self._total[ends]) - np.diff(until[ends])).sum() / n)
+        is_monotonic = self._rises(until, n)  # so do the accuracies of all wider bins, then
+        numbers, rising = np.where(is_monotonic, n, 1), np.flatnonzero(~is_monotonic)
+        for n_bins in range(2, n):
+            rising = rising[self._rises(until[rising], n_bins)]
+            if not len(rising):
+                break
+            numbers[rising] = n_bins
+        errors = np.empty(len(hits))
+        for number in np.unique(numbers):
+            ends, is_number = self._ends(number), numbers == number
+            gaps = np.diff(self._total[ends]) - np.diff(until[is_number][:, ends])
+            errors[is_number] = np.abs(gaps).sum(axis=1) / n
+        return errors
 
     def _ends(self, n_bins: int) -> np.ndarray:
         """Where the bins that hold something begin and end among the distinct confidences."""
@@ -353,13 +357,16 @@ class Sweep:
             self._ends_by_number[n_bins] = np.searchsorted(self._until, cuts)
         return self._ends_by_number[n_bins]
 
-    def _rises(self, hits: np.ndarray, ends: np.ndarray) -> bool:
-        accuracy = np.diff(hits[ends]) / np.diff(self._until[ends])
-        return bool((np.diff(accuracy) >= 0).all())
+    def _rises(self, hits: np.ndarray, n_bins: int) -> np.ndarray:
+        ends = self._ends(n_bins)
+        accuracy = np.diff(hits[:, ends]) / np.diff(self._until[ends])
+        is_rising: np.ndarray = (accuracy[:, 1:] >= accuracy[:, :-1]).all(axis=1)
+        return is_rising
 
 
 def _prefix_sums(values: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0.0], values.cumsum()])
+    sums = values.cumsum(axis=-1)
+    return np.concatenate([np.zeros(sums[..., :1].shape), sums], axis=-1)
 
 
 class SweepCalibrationError(UnbinnedError):
@@ -387,8 +394,9 @@ class SweepCalibrationError(UnbinnedError):
     def error_of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The error of each set in the bins that its own hits allow; see `ErrorOfCells.error_of_cells`."""
         sweep = Sweep(count.cpu(), total.cpu())
-        errors = [sweep.error(row) for row in hits.cpu().numpy()]
-        return torch.tensor(errors, dtype=torch.float64, device=hits.device)
+        rows, size = hits.cpu().numpy(), max(1, _ENTRIES // max(1, len(count)))
+        blocks = [sweep.errors(rows[start : start + size]) for start in range(0, len(rows), size)]
+        return torch.from_numpy(np.concatenate(blocks)).to(hits.device)
 
 
 def sweep_calibration_error(

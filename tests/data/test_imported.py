@@ -15,6 +15,8 @@ from calibench.messages.errors import UsageError
 from tests import own_classes
 from tests.processes import run_processes
 
+pytestmark = pytest.mark.processes
+
 OWN = "tests.own_classes"
 
 

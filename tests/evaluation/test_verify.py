@@ -25,6 +25,7 @@ from calibench.runs import CorruptRun, Predictions, read_json, write_json
 from calibench.statistics.number import RAW, Key, Number, Verdict
 from calibench.store.packing import round_predictions
 from tests.examples import sampled
+from tests.few_draws import few_draws
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.usefixtures("all_draws")
@@ -50,14 +51,20 @@ def model(scale: float, n: int = 300, k: int = 6) -> dict[str, Predictions]:
     return sets
 
 
+def values_before_and_after(
+    evaluation: Evaluation, *several: dict[str, Predictions]
+) -> list[dict[Key, dict[str, Any]]]:
+    """Rows of several predictions by their key; no value of a metric depends on the draws for its floor."""
+    with few_draws():
+        return [{Key.from_row(row): row for row in evaluation(sets).rows} for sets in several]
+
+
 @pytest.mark.parametrize("scale", sampled([1.0, 30.0], [30.0]))
 def test_float16_moves_every_metric_by_no_more_than_is_stated(scale: float) -> None:
     sets = model(scale)
     packed = {name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()}
     every = Evaluation([], [15], reference=True, metrics=parse_metric_names(["all"]))
-    before, after = (
-        {Key.from_row(row): row for row in every(given).rows} for given in (sets, packed)
-    )
+    before, after = values_before_and_after(every, sets, packed)
     assert before.keys() == after.keys()
     assert {"ece", "smooth_ece", "aurc", "brier", "ood_auroc", "spiegelhalter_z"} <= {
         key.metric for key in before
@@ -87,10 +94,7 @@ def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale:
     """Both what is fitted on and what is scored are rounded; an infinite NLL stays infinite."""
     sets = model(scale)
     packed = {name: Predictions.from_arrays(round_predictions(part)) for name, part in sets.items()}
-    every = Evaluation([*FITTED], [15])
-    before, after = (
-        {Key.from_row(row): row for row in every(given).rows} for given in (sets, packed)
-    )
+    before, after = values_before_and_after(Evaluation([*FITTED], [15]), sets, packed)
     far = {}
     for key, row in before.items():
         allowed = tolerated_difference(key, row["value"], sets[key.split], exact=False)

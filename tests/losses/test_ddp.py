@@ -9,6 +9,8 @@ from tests.losses.ddp import one_rank, single_process, splits
 from tests.losses.examples import live_losses
 from tests.processes import run_processes
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.mark.parametrize(
     "processes",

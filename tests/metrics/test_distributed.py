@@ -14,6 +14,8 @@ from calibench import metrics as M
 from tests.metrics.cases import K, batch, cases, flat
 from tests.processes import run_processes
 
+pytestmark = pytest.mark.processes
+
 N = 200
 
 

@@ -19,6 +19,8 @@ from calibench.parallel.processes import (
 )
 from tests.waiting import started, wait_for
 
+pytestmark = pytest.mark.processes
+
 
 def half(number: int) -> tuple[float, int]:
     return number / 2, os.getpid()

@@ -27,6 +27,7 @@ from calibench.plots.style import (
     sized,
     tidied,
 )
+from tests.log_records import log_messages
 
 
 def test_a_picture_of_a_page_has_dark_paper_and_light_ink_where_the_reader_prefers_that() -> None:
@@ -131,15 +132,17 @@ def test_a_critical_difference_diagram_cuts_no_text(width: str) -> None:
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
-def test_a_cache_that_matplotlib_cannot_write_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cache_that_matplotlib_cannot_write_is_no_line() -> None:
     panels(1)
     log = logging.getLogger("matplotlib")
-    log.warning(
-        "Matplotlib created a temporary cache directory at %s because there was an issue", "/tmp/m"
-    )
-    log.warning("mkdir -p failed for path %s: %s", "/home/x", "Read-only file system")
-    log.warning("findfont: no such font")
-    assert [record.getMessage() for record in caplog.records] == ["findfont: no such font"]
+    with log_messages("matplotlib") as messages:
+        log.warning(
+            "Matplotlib created a temporary cache directory at %s because there was an issue",
+            "/tmp/m",
+        )
+        log.warning("mkdir -p failed for path %s: %s", "/home/x", "Read-only file system")
+        log.warning("findfont: no such font")
+    assert messages == ["findfont: no such font"]
 
 
 def test_lines_of_a_title_stay_lines() -> None:

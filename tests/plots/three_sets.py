@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -109,13 +109,14 @@ class Run:
     def scores(self, name: str = "test", calibrator: str = "raw") -> Scores:
         """Probabilities and targets of a set, raw or after temperature scaling on the validation set."""
         logits = torch.from_numpy(self.sets[name].logits).double()
-        if calibrator == "raw":
-            return Scores(logits.softmax(1).numpy(), self.sets[name].target)
+        probs = logits.softmax(1) if calibrator == "raw" else self._temperature(logits)
+        return Scores(probs.numpy(), self.sets[name].target)
+
+    @cached_property
+    def _temperature(self) -> TemperatureScaling:
         val = self.sets["val"]
-        fitted = TemperatureScaling().fit(
-            torch.from_numpy(val.logits), torch.from_numpy(val.target)
-        )
-        return Scores(fitted(logits).numpy(), self.sets[name].target)
+        logits, target = torch.from_numpy(val.logits), torch.from_numpy(val.target)
+        return TemperatureScaling().fit(logits, target)
 
     @property
     def gap(self) -> Floats:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import calibench
+from tests.examples import sampled
 
 LOGITS = np.random.default_rng(0).normal(size=(90, 4))
 LABELS = np.random.default_rng(1).integers(0, 3, 90)
@@ -44,7 +45,8 @@ def test_places_that_are_right_stay_places(shift: int) -> None:
     assert report.value("error") == (LOGITS.argmax(axis=1) != LABELS).mean()
 
 
-def test_labels_of_a_random_network_are_places() -> None:
+@pytest.mark.parametrize("networks", sampled([50, 8], [8]))
+def test_labels_of_a_random_network_are_places(networks: int) -> None:
     rng = np.random.default_rng(2)
-    for _ in range(50):
+    for _ in range(networks):
         calibench.evaluate(rng.normal(size=(90, 4)), LABELS + 1)

@@ -36,6 +36,8 @@ from calibench.verbs.sweep import live_table, results_root, run_jobs
 from tests import warm
 from tests.waiting import patience, started, wait_for
 
+pytestmark = pytest.mark.processes
+
 Swept = Callable[..., tuple[int, str, str]]
 
 

@@ -29,6 +29,8 @@ from calibench.training import fit as training
 from calibench.verbs import sweep
 from calibench.verbs.sweep import run_jobs
 
+pytestmark = pytest.mark.processes
+
 OTHER = "process 7 on node3"
 
 

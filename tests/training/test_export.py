@@ -33,6 +33,8 @@ from calibench.training.export import (
 from calibench.verbs.fit import configuration_of
 from tests.processes import run_processes
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:

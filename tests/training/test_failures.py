@@ -12,6 +12,8 @@ import pytest
 
 from calibench.cli import main
 
+pytestmark = pytest.mark.processes
+
 Mount = Callable[..., Path]
 
 

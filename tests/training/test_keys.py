@@ -23,6 +23,8 @@ from calibench.verbs.fit import configuration_of
 from tests import warm
 from tests.waiting import patience
 
+pytestmark = pytest.mark.processes
+
 
 class FloatOrInteger(CalibrationLoss):
     """A number that may be either, in the order that another library may leave in the cache of `typing`."""

@@ -29,6 +29,8 @@ from calibench.verbs.fit import configuration_of
 from tests.data.fakes import incomplete_chest_xrays
 from tests.processes import run_processes
 
+pytestmark = pytest.mark.processes
+
 LABELS, FEATURES = 3, 4
 NAMES = ["Edema", "Mass", "Nodule"]
 

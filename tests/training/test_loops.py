@@ -21,6 +21,8 @@ from calibench.losses import CalibrationLoss, attach
 from calibench.training import Calibration
 from tests.processes import run_processes
 
+pytestmark = pytest.mark.processes
+
 PER_EXAMPLE: dict[str, Callable[[], CalibrationLoss]] = {
     "focal": lambda: losses.FocalLoss(gamma=2.0),
     "label smoothing": lambda: losses.LabelSmoothingLoss(smoothing=0.1),

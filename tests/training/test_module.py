@@ -26,6 +26,8 @@ from calibench.verbs.fit import configuration_of
 from tests import warm
 from tests.processes import run_processes
 
+pytestmark = pytest.mark.processes
+
 K, FEATURES = 4, 3
 
 

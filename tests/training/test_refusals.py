@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,9 @@ from calibench.runs import read_json, write_json
 from calibench.training.experiment import Experiment
 from calibench.training.start_checks import FitLengthCheck
 from calibench.verbs.fit import configuration_of
+from tests.warm import run_code
+
+pytestmark = pytest.mark.processes
 
 SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false", "--evaluation.calibrators", "[]", "--data.ood", "[]"]  # fmt: skip
 
@@ -91,13 +92,11 @@ def test_losses_calibrators_and_data_refuse_their_values_before_lightning_is_imp
     overlay = f"evaluation: {{calibrators: [TemperatureScaling, {block}]}}\n"
     (tmp_path / "overlay.yaml").write_text(overlay)
     code = (
-        "import sys\nfrom calibench.cli import main\n"
+        f"import os, sys\nfrom calibench.cli import main\nos.chdir({str(tmp_path)!r})\n"
         f"for line in {[*BAD_VALUES]}:\n"
         "    print(main(['fit', '--config', 'digits_lt', *line.split()]), 'lightning' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    done = run_code(code, forget=["lightning"])
     assert done.stdout.split() == ["2", "False"] * len(BAD_VALUES)
     lines = done.stderr.splitlines()
     assert len(lines) == len(BAD_VALUES)
