@@ -62,6 +62,7 @@ VERBS_IN_PYTHON = {
 }  # fmt: skip
 PARSING_FUNCTIONS = {
     "_as_models",
+    "_describe_file",
     "_page",
     "check",
     "check_override",

@@ -82,7 +82,9 @@ def _describe_loss_argument(name: str, value: object) -> str:
     if not classes or not is_command_line():
         return did_you_mean([f"model.loss.{name}"] if classes else [])
     more = f"; {', '.join(classes[1:4])} have it too" if len(classes) > 1 else ""
-    return f": `--model.loss {classes[0]} --model.loss.{name} {value or 'VALUE'}`{more}"
+    loss = spell_key("model.loss", classes[0]).strip("`")
+    argument = spell_key(f"model.loss.{name}", value or "VALUE").strip("`")
+    return f": `{loss} {argument}`{more}"
 
 
 def _only_key(block: Any) -> str:
