@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from calibench.verbs.python_types import Loader
 
-LABEL_NAMES = ("labels", "label", "targets", "target", "y")
+_LABEL_NAMES = ("labels", "label", "targets", "target", "y")
 """Names of the labels in a batch that is a mapping."""
 _LOOKED_AT = 4  # examples that are read twice, to notice an augmentation
 
@@ -103,10 +103,10 @@ def _split_batch(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
     import torch
 
     if isinstance(batch, Mapping):
-        name = next((name for name in LABEL_NAMES if name in batch), None)
+        name = next((name for name in _LABEL_NAMES if name in batch), None)
         if name is None:
             raise ValueError(
-                f"a batch has {', '.join(map(repr, batch))}, and labels are expected: {', '.join(LABEL_NAMES)}."
+                f"a batch has {', '.join(map(repr, batch))}, and labels are expected: {', '.join(_LABEL_NAMES)}."
             )
         inputs = {str(key): value for key, value in batch.items() if key != name}
         return (), inputs, torch.as_tensor(batch[name])
