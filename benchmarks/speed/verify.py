@@ -32,8 +32,8 @@ three, AMD EPYC, 2026-11-30, faster than the day before):
     and without cross-fitted NLL                .106
     and without the parts of the raw NLL        .078
 
-So floors and cross-fits would have to cost a sixth of what they do; without the memory of earlier verdicts it takes four
-such cores.
+So floors and cross-fits would have to cost a sixth of what they do; without the memory of earlier verdicts it takes
+four such cores.
 """
 
 from __future__ import annotations
