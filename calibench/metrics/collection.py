@@ -46,9 +46,10 @@ class WaitingRows:
     def has_room_for(self, scores: Tensor) -> bool:
         """Whether scores (N, K) are like the rows that wait, and not too many."""
         kept = self._scores
-        is_alike = all(
-            getattr(scores[:0], name) == getattr(kept[:0], name)
-            for name in ("shape", "dtype", "device")
+        is_alike = (
+            scores.shape[1:] == kept.shape[1:]
+            and scores.dtype == kept.dtype
+            and scores.device == kept.device
         )
         return is_alike and self._rows + len(scores) <= len(kept)
 
