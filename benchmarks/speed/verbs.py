@@ -5,6 +5,9 @@
 Those of a sweep are its own: a warm cell is what each further seed of one loss adds to a sweep of one seed, trained in
 the same process; the dry run is of the folder that this sweep has left. A server that no command waits for starts the
 processes that train, so this script adopts and waits for whatever a command leaves behind (on Linux).
+
+`doctor` takes 1.3 to 1.45 times `import torch` (by turns, 2026-11-30): with scipy's optimisers, by which vector scaling
+is fitted, it is 1.1 to 1.2 times, with the modules of this package 1.2 to 1.3; the fits and verdicts take 0.3 s.
 """
 
 from __future__ import annotations
