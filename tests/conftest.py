@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 # One thread: on a small machine two threads wait for each other, and the thread count changes bits.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -108,3 +109,18 @@ def _fixed_seed() -> None:
     seed_torch()
     # another test's run leaves its seed there, which the processes of tests do not have
     os.environ.pop("PL_GLOBAL_SEED", None)
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that pictures are written of, which are not drawn: that takes most of a picture's time."""
+    from calibench.plots import figure_with_numbers
+
+    found: list[Any] = []
+
+    def kept(figure: Any, form: str) -> bytes:
+        found.append(figure)
+        return form.encode()
+
+    monkeypatch.setattr(figure_with_numbers, "as_file", kept)
+    return found

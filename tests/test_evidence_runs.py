@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+import math
 import runpy
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -61,7 +62,9 @@ def test_rows_are_numbers_of_the_committed_runs(
         for row in csv.DictReader(file):
             place = (row["benchmark"], row["key"], row["seed"], *(row[part] for part in KEY))
             if place in values:  # not seconds, temperatures and what CVC chose: no metrics
-                assert float(row["value"]) == pytest.approx(values[place], rel=1e-6, abs=1e-8)
+                assert math.isclose(
+                    float(row["value"]), values[place], rel_tol=1e-6, abs_tol=1e-8
+                ), place
                 checked += 1
             else:
                 assert row["metric"] in UNMEASURED

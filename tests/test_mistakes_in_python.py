@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 import calibench
 from calibench.calibrators import TemperatureScaling
+from calibench.diagnosis.diagnosis import Diagnosis
 from calibench.losses import CrossEntropyLoss, FocalLoss
 from calibench.metrics import CalibrationError
 
@@ -17,6 +19,11 @@ LOGITS, TARGET = (
     torch.arange(60) % 3,
 )
 NETWORK = torch.nn.Linear(64, 10)
+
+
+@cache
+def diagnosis() -> Diagnosis:
+    return calibench.doctor(LOGITS, TARGET)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +74,8 @@ NETWORK = torch.nn.Linear(64, 10)
         (lambda: TemperatureScaling().fit(TARGET.numpy(), LOGITS), "class indices are `target`, the second argument"),
         (lambda: calibench.losses.focal_loss(LOGITS, TARGET, 2.0), "`focal_loss(logits, target, gamma=2.0)`"),
         (lambda: FocalLoss(gamma=2, num_classes=3), "leave it out, the logits say how many classes there are"),
-        (lambda: calibench.doctor(LOGITS, TARGET).verdict(), "`print(diagnosis)`"),
-        (lambda: calibench.doctor(LOGITS, TARGET)["ece"], "`diagnosis.ece.value`"),
+        (lambda: diagnosis().verdict(), "`print(diagnosis)`"),
+        (lambda: diagnosis()["ece"], "`diagnosis.ece.value`"),
         (lambda: calibench.evaluate(LOGITS, TARGET).ece, '`report["ece"]` is its value'),
         (lambda: calibench.evaluate(LOGITS, TARGET)["accuracy"], '`1 - report["error"]` is the accuracy'),
         (lambda: calibench.metrics.calibration_error(LOGITS.softmax(1), TARGET, bins=10), "did you mean n_bins?"),
@@ -105,5 +112,5 @@ def test_what_the_errors_say_works() -> None:
     report = calibench.evaluate(LOGITS, TARGET)
     assert report["ece"] == report.value("ece")
     assert 0 <= 1 - report["error"] <= 1
-    assert float(calibench.doctor(LOGITS, TARGET).ece) == pytest.approx(report["ece"])
+    assert float(diagnosis().ece) == pytest.approx(report["ece"])
     assert calibench.backbones.TimmBackbone(name="resnet18", num_classes=10).num_classes == 10

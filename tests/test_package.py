@@ -25,17 +25,23 @@ PROJECT = PYPROJECT["project"]
 BUILD = """
 import os, sys
 os.chdir(sys.argv[1])
-from hatchling.build import build_sdist, build_wheel
-build_wheel(sys.argv[2]), build_sdist(sys.argv[2])
+from hatchling import build
+getattr(build, sys.argv[3])(sys.argv[2])
 """
+
+
+def build(kind: str, folder: Path) -> Path:
+    """Build the checkout's wheel or sdist in a folder, which is returned."""
+    pytest.importorskip("hatchling.build")
+    command = [sys.executable, "-c", BUILD, str(ROOT), str(folder), f"build_{kind}"]
+    subprocess.run(command, check=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the sdist; the wheel also unpacked as `site`."""
-    pytest.importorskip("hatchling.build")
-    folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-c", BUILD, str(ROOT), str(folder)], check=True)
+    """A folder with the wheel, also unpacked as `site`."""
+    folder = build("wheel", tmp_path_factory.mktemp("dist"))
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
         wheel.extractall(folder / "site")
     return folder
@@ -107,8 +113,8 @@ def test_the_wheel_has_what_the_code_reads(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_sdist_has_what_a_developer_needs(built: Path) -> None:
-    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+def test_the_sdist_has_what_a_developer_needs(tmp_path: Path) -> None:
+    with tarfile.open(next(build("sdist", tmp_path).glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "constraints.txt"}
     wanted |= {"constraints-oldest.txt", "hatch_build.py", "benchmarks/speed/training.py"}

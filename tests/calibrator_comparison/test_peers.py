@@ -73,6 +73,7 @@ def test_netcal_has_the_second_of_two_classes(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(found[:, 1], _softmax(logits)[:, 1] / 2)
 
 
+@pytest.mark.usefixtures("figures")
 def test_the_command_has_a_row_for_each_and_a_file_for_each(tmp_path: Path) -> None:
     for split in ("val", "test"):
         part = predictions(120, split=split, seed=len(split))

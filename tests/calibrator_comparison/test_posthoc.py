@@ -203,6 +203,7 @@ def test_the_same_command_computes_only_what_is_missing(
     assert len(computed) == 4  # the file has changed
 
 
+@pytest.mark.usefixtures("figures")
 def test_metrics_beyond_the_panel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = write_files(tmp_path), tmp_path / "out"
     options = [
@@ -230,6 +231,7 @@ def test_metrics_beyond_the_panel(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert float(rows["HistogramBinning"][metric]) == pytest.approx(value, rel=1e-6), metric
 
 
+@pytest.mark.usefixtures("figures")
 def test_sizes_give_learning_curves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files(tmp_path)
     assert main(asked(tmp_path, "--sizes", "20", "80", "500", "--repeats", "1")) == 0

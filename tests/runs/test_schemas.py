@@ -100,6 +100,7 @@ def test_a_sealed_file_of_numbers_with_another_type_is_named(
         ),
     ],
 )
+@pytest.mark.usefixtures("figures")
 def test_fitted_numbers_of_another_type_are_fitted_again(fitted: Any, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "results", changes={"calibrators": {"HistogramBinning": fitted}})
     write_predictions(folder)
