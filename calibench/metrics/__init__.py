@@ -9,28 +9,14 @@ from calibench.plugins.registries import Family
 if TYPE_CHECKING:
     from calibench.metrics.base import CalibrationMetric as CalibrationMetric
     from calibench.metrics.binned import AdaptiveCalibrationError as AdaptiveCalibrationError
-    from calibench.metrics.binned import (
-        AdaptiveClasswiseCalibrationError as AdaptiveClasswiseCalibrationError,
-    )
     from calibench.metrics.binned import CalibrationError as CalibrationError
-    from calibench.metrics.binned import ClasswiseCalibrationError as ClasswiseCalibrationError
     from calibench.metrics.binned import DebiasedCalibrationError as DebiasedCalibrationError
     from calibench.metrics.binned import OverconfidenceError as OverconfidenceError
-    from calibench.metrics.binned import (
-        ThresholdedAdaptiveCalibrationError as ThresholdedAdaptiveCalibrationError,
-    )
     from calibench.metrics.binned import UnderconfidenceError as UnderconfidenceError
     from calibench.metrics.binned import adaptive_calibration_error as adaptive_calibration_error
-    from calibench.metrics.binned import (
-        adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
-    )
     from calibench.metrics.binned import calibration_error as calibration_error
-    from calibench.metrics.binned import classwise_calibration_error as classwise_calibration_error
     from calibench.metrics.binned import debiased_calibration_error as debiased_calibration_error
     from calibench.metrics.binned import overconfidence_error as overconfidence_error
-    from calibench.metrics.binned import (
-        thresholded_adaptive_calibration_error as thresholded_adaptive_calibration_error,
-    )
     from calibench.metrics.binned import underconfidence_error as underconfidence_error
     from calibench.metrics.class_errors import ConfusionMatrix as ConfusionMatrix
     from calibench.metrics.class_errors import GroupError as GroupError
@@ -38,8 +24,30 @@ if TYPE_CHECKING:
     from calibench.metrics.class_errors import confusion_matrix as confusion_matrix
     from calibench.metrics.class_errors import group_error as group_error
     from calibench.metrics.class_errors import per_class_error as per_class_error
+    from calibench.metrics.classwise import (
+        AdaptiveClasswiseCalibrationError as AdaptiveClasswiseCalibrationError,
+    )
+    from calibench.metrics.classwise import ClasswiseCalibrationError as ClasswiseCalibrationError
+    from calibench.metrics.classwise import (
+        ThresholdedAdaptiveCalibrationError as ThresholdedAdaptiveCalibrationError,
+    )
+    from calibench.metrics.classwise import (
+        adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
+    )
+    from calibench.metrics.classwise import (
+        classwise_calibration_error as classwise_calibration_error,
+    )
+    from calibench.metrics.classwise import (
+        thresholded_adaptive_calibration_error as thresholded_adaptive_calibration_error,
+    )
     from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
+    from calibench.metrics.kernel import (
+        SquaredKernelCalibrationError as SquaredKernelCalibrationError,
+    )
+    from calibench.metrics.kernel import (
+        squared_kernel_calibration_error as squared_kernel_calibration_error,
+    )
     from calibench.metrics.probability_batches import log_softmax as log_softmax
     from calibench.metrics.probability_batches import probabilities as probabilities
     from calibench.metrics.probability_batches import softmax as softmax
@@ -65,9 +73,6 @@ if TYPE_CHECKING:
     from calibench.metrics.unbinned import KuiperCalibrationError as KuiperCalibrationError
     from calibench.metrics.unbinned import LipschitzCalibrationError as LipschitzCalibrationError
     from calibench.metrics.unbinned import SmoothCalibrationError as SmoothCalibrationError
-    from calibench.metrics.unbinned import (
-        SquaredKernelCalibrationError as SquaredKernelCalibrationError,
-    )
     from calibench.metrics.unbinned import SweepCalibrationError as SweepCalibrationError
     from calibench.metrics.unbinned import (
         kolmogorov_smirnov_calibration_error as kolmogorov_smirnov_calibration_error,
@@ -77,9 +82,6 @@ if TYPE_CHECKING:
         lipschitz_calibration_error as lipschitz_calibration_error,
     )
     from calibench.metrics.unbinned import smooth_calibration_error as smooth_calibration_error
-    from calibench.metrics.unbinned import (
-        squared_kernel_calibration_error as squared_kernel_calibration_error,
-    )
     from calibench.metrics.unbinned import sweep_calibration_error as sweep_calibration_error
 
 __all__ = [
@@ -222,13 +224,13 @@ METRIC_CLASSES = Family(
 
 _MODULES = {
     "AdaptiveCalibrationError": "calibench.metrics.binned",
-    "AdaptiveClasswiseCalibrationError": "calibench.metrics.binned",
+    "AdaptiveClasswiseCalibrationError": "calibench.metrics.classwise",
     "BrierDecomposition": "calibench.metrics.proper_scores",
     "BrierScore": "calibench.metrics.proper_scores",
     "CalibrationError": "calibench.metrics.binned",
     "CalibrationMetric": "calibench.metrics.base",
     "CalibrationMetrics": "calibench.metrics.collection",
-    "ClasswiseCalibrationError": "calibench.metrics.binned",
+    "ClasswiseCalibrationError": "calibench.metrics.classwise",
     "ConfusionMatrix": "calibench.metrics.class_errors",
     "CorpDecomposition": "calibench.metrics.proper_scores",
     "DebiasedCalibrationError": "calibench.metrics.binned",
@@ -244,17 +246,17 @@ _MODULES = {
     "RiskCoverage": "calibench.metrics.ranking",
     "SmoothCalibrationError": "calibench.metrics.unbinned",
     "SpiegelhalterZ": "calibench.metrics.proper_scores",
-    "SquaredKernelCalibrationError": "calibench.metrics.unbinned",
+    "SquaredKernelCalibrationError": "calibench.metrics.kernel",
     "SweepCalibrationError": "calibench.metrics.unbinned",
-    "ThresholdedAdaptiveCalibrationError": "calibench.metrics.binned",
+    "ThresholdedAdaptiveCalibrationError": "calibench.metrics.classwise",
     "UnderconfidenceError": "calibench.metrics.binned",
     "adaptive_calibration_error": "calibench.metrics.binned",
-    "adaptive_classwise_calibration_error": "calibench.metrics.binned",
+    "adaptive_classwise_calibration_error": "calibench.metrics.classwise",
     "brier_decomposition": "calibench.metrics.proper_scores",
     "brier_score": "calibench.metrics.proper_scores",
     "calibration_error": "calibench.metrics.binned",
     "calibration_metrics": "calibench.metrics.collection",
-    "classwise_calibration_error": "calibench.metrics.binned",
+    "classwise_calibration_error": "calibench.metrics.classwise",
     "confusion_matrix": "calibench.metrics.class_errors",
     "corp_decomposition": "calibench.metrics.proper_scores",
     "debiased_calibration_error": "calibench.metrics.binned",
@@ -273,9 +275,9 @@ _MODULES = {
     "smooth_calibration_error": "calibench.metrics.unbinned",
     "softmax": "calibench.metrics.probability_batches",
     "spiegelhalter_z": "calibench.metrics.proper_scores",
-    "squared_kernel_calibration_error": "calibench.metrics.unbinned",
+    "squared_kernel_calibration_error": "calibench.metrics.kernel",
     "sweep_calibration_error": "calibench.metrics.unbinned",
-    "thresholded_adaptive_calibration_error": "calibench.metrics.binned",
+    "thresholded_adaptive_calibration_error": "calibench.metrics.classwise",
     "underconfidence_error": "calibench.metrics.binned",
 }
 
