@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from calibench.command_line.hints import did_you_mean_verb
 from calibench.command_line.program_end import can_end_at_once, end_program
 from calibench.command_line.standard_streams import open_closed_streams, spell_plainly
-from calibench.command_line.verb_parser import VerbParser
+from calibench.command_line.verb_parser import HELP_OF_WINDOWS, VerbParser
 from calibench.messages.errors import (
     ExpectedFailure,
     UsageError,
@@ -175,7 +175,9 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _refuse_verb(word: str) -> NoReturn:
     """Raise a UsageError for a word that is no verb, with the verb that it may stand for."""
-    if word.startswith("-"):
+    if word in HELP_OF_WINDOWS:
+        near = "; did you mean --help?"
+    elif word.startswith("-"):
         near = "; did you mean --version?" if word in ("-v", "-version") else ""
         near = near or did_you_mean(get_close_matches(word, ["--help", "--version"], cutoff=0.7))
         near = near or "; options follow their verb"

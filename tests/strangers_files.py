@@ -101,6 +101,8 @@ def write_tables(folder: Path, p: np.ndarray, y: np.ndarray) -> None:
     rows = [f"{row},{label}" for row, label in zip(scored, y, strict=True)]
     lines(folder, "good.csv", [header, *rows])
     lines(folder, "gaps.csv", [header, *rows[:2], "n/a,0.5,0.5,1", *rows[3:]])
+    died = [f"{40 + 3 * i % 50},{p[i, 0]:.3f},{i % 2}" for i in range(len(p))]
+    lines(folder, "risk.csv", ["age,risk,died", *died])
     lines(folder, "percent.csv", [header, *(f"{a:.3f},{b:.3f},{c:.3f},0" for a, b, c in 100 * p)])
     names = ["wolf" if number == 5 else "cat" for number in range(len(p))]
     lines(folder, "other_words.csv", [header, *(f"{row},{name}" for row, name in zip(scored, names, strict=True))])  # fmt: skip

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -120,6 +120,32 @@ _METHODS_OF_OTHERS = {
 """Methods of calibrators in other libraries, with the call that does the same here."""
 
 
+_FITTED = "leave it out: `fit(logits, target)` finds it"
+_CONVERGENCE = "leave it out: it is fitted to convergence"
+_ARGUMENTS_OF_OTHERS = {
+    **dict.fromkeys(
+        ("temperature", "init_temperature", "init_temp", "T", "init_val", "a", "b"), _FITTED
+    ),
+    **dict.fromkeys(
+        ("lr", "learning_rate", "max_iter", "optimizer", "epochs", "tol", "random_state"),
+        _CONVERGENCE,
+    ),
+    **dict.fromkeys(
+        ("num_classes", "n_classes", "n_class"),
+        "leave it out, the logits say how many classes there are",
+    ),
+    **dict.fromkeys(
+        ("model", "estimator", "base_estimator", "network"),
+        "a calibrator takes logits; `calibench.CalibratedClassifier` takes a classifier of scikit-learn",
+    ),
+    **dict.fromkeys(
+        ("cv", "n_splits"), "`calibench.doctor(logits, labels)` cross-validates calibrators"
+    ),
+    "device": "`calibrator.to(device)` moves it",
+}
+"""Arguments of calibrators in other libraries, with what to write instead."""
+
+
 class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
@@ -203,11 +229,11 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = explain_arguments(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = explain_arguments(cls.__init__, _ARGUMENTS_OF_OTHERS)  # type: ignore[method-assign]
         if "_fit" in vars(cls) and "_fit_weighted" not in vars(cls):
             cls.takes_weights = False
 
-    @explain_arguments
+    @partial(explain_arguments, hints=_ARGUMENTS_OF_OTHERS)
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
         self.shrinkage = shrinkage

@@ -15,6 +15,19 @@ VERB_SYNONYMS: Mapping[str, str] = {
     "ece": "evaluate", "nll": "evaluate", "brier": "evaluate", "accuracy": "evaluate", "info": "list",
     "conformal": "evaluate TEST --val VAL --metrics conformal", "auroc": "evaluate", "auc": "evaluate",
     "reliability": "plot reliability", "ensembles": "ensemble", "stats": "evaluate", "view": "report",
+    "summary": "doctor", "summarise": "doctor", "summarize": "doctor", "describe": "doctor", "monitor": "doctor",
+    "drift": "doctor", "assess": "doctor", "audit-model": "doctor", "test-calibration": "doctor", "explain": "doctor",
+    "submit": "evaluate", "validate-model": "evaluate", "measure": "evaluate", "compute": "evaluate",
+    "transform": "calibrate", "fit-calibrator": "calibrate", "temperature": "calibrate", "platt": "calibrate",
+    "isotonic": "calibrate", "ts": "calibrate", "scale": "calibrate", "postprocess": "calibrate",
+    "finetune": "fit", "learn": "fit", "start": "fit", "launch": "sweep", "experiment": "sweep", "grid": "sweep",
+    "resume": "fit", "predict-proba": "predict", "embed": "features", "extract": "features", "embeddings": "features",
+    "sync": "store pull", "push": "store push", "pull": "store pull", "upload": "store push", "add": "store add",
+    "import": "store add", "status": "runs list", "history": "runs list", "clean": "runs rm", "html": "report",
+    "dashboard": "report", "ui": "report", "curve": "plot", "graph": "plot", "diagram": "plot reliability",
+    "visualize": "plot", "visualise": "plot", "models": "list backbones", "calibrators": "list calibrators",
+    "benchmarks": "list benchmarks", "fetch": "data fetch", "version": "--version", "scaffold": "new",
+    "template": "new", "paper": "reproduce", "replicate": "reproduce", "loss": "audit", "gradcheck": "audit",
     "cite": "methods", "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
 }  # fmt: skip
 """Names of verbs in other programs, with ours."""
@@ -36,7 +49,33 @@ WORD_SYNONYMS: Mapping[str, str] = {
 }  # fmt: skip
 """Words that others have for a choice of an argument, with ours."""
 
+_NOT_DRAWN = ": predictions hold no inputs; `calibench list plots` has the kinds"
+_NO_DECISIONS = ": no threshold is used, and no cost; `calibench list plots` has the kinds"
 VALUE_HINTS: Mapping[str, str] = {
+    **{
+        f"kind {word}": "; did you mean learning-curves? `calibench plot learning-curves --help`"
+        for word in ("learning-curve", "learning_curve", "learning_curves")
+    },
+    **{
+        f"kind {word}": _NOT_DRAWN
+        for word in ("importance", "feature_importance", "shap", "tsne", "umap", "saliency")
+    },
+    **{
+        f"kind {word}": _NO_DECISIONS
+        for word in (
+            "decision-curve",
+            "decision_curve",
+            "dca",
+            "pr",
+            "pr-curve",
+            "pr_curve",
+            "precision-recall",
+            "lift",
+            "precision_recall",
+            "gain",
+            "cost",
+        )
+    },
     "--format html": "; `--output x.html` writes a page",
     "action rm": ": an entry of a store is a folder, which `rm -r STORE/ENTRY` removes",
 }
@@ -48,7 +87,19 @@ FILE_HINTS: Mapping[str, str] = {
 """What to type in place of a file that stands without an option, by the verb."""
 
 
+MISSING_VALUE_HINTS: Mapping[str, str] = {
+    "--separator": ": a shell takes some signs for its own, so quote them, `--separator ';'`",
+    "--keys": ": `--keys target=NAME probs=A,B,C`, for instance",
+}
+"""What to type where an option has no value."""
+
+
 WORD_HINTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("doctor", "plot"),
+        "columns and arrays are named by their roles, `--keys target=NAME probs=A,B,C`",
+    ),
+    "new": "a name is one word, as my_table",
     "list": "a kind is listed as a whole, `calibench list losses | grep -i focal`",
     "report": "`calibench leaderboard A B --output page.html` has several folders",
     "calibrate": "one calibrator is fitted; `calibench evaluate TEST --val VAL --calibrators A B` compares several",
@@ -69,5 +120,5 @@ def did_you_mean_word(word: str, choices: Collection[str]) -> str:
 
 def did_you_mean_verb(word: str) -> str:
     """`; did you mean fit?` for the name of a verb in other programs, or an empty string."""
-    verb = VERB_SYNONYMS.get(word.lower(), "")
+    verb = VERB_SYNONYMS.get(word.lower().replace("_", "-"), "")
     return f"; did you mean {verb}?" if verb else ""

@@ -36,6 +36,7 @@ from typing import (
 from calibench.command_line.docstrings import Docstring
 from calibench.command_line.hints import (
     FILE_HINTS,
+    MISSING_VALUE_HINTS,
     VALUE_HINTS,
     WORD_HINTS,
     did_you_mean_word,
@@ -59,6 +60,7 @@ class Option:
         choices: The values that it may have.
         repeated: Whether the option is given once for each value.
         rest: Checks the name of an unknown option; the argument takes what no other one does.
+        check_beside: Checks the word together with the one before it, before a missing option is named.
         help: What it is for, where no docstring says it; of a group of options the text in place of what stands below
             them in the help of other verbs.
     """
@@ -68,6 +70,7 @@ class Option:
     choices: Iterable[str] | Callable[[], Iterable[str]] | None = None
     repeated: bool = False
     rest: Callable[[str, VerbParser], None] | None = None
+    check_beside: Callable[[str, str], None] | None = None
     help: str = ""
 
     @property
@@ -141,6 +144,7 @@ def _integer_hint(text: str) -> str:
     return f": write {int(number)}" if number.is_integer() else ""
 
 
+HELP_OF_WINDOWS = ("/?", "/h", "/help")
 _LABELS_FILE = re.compile(
     r"(?:y|labels?|targets?|truth|answers|gt|ground_?truth|y_?(?:true|test|val))(?![a-z])",
     re.IGNORECASE,
@@ -354,6 +358,8 @@ class VerbParser(argparse.ArgumentParser):
         words_before_dashes = list(takewhile(lambda text: text != "--", words))
         names = [text.partition("=")[0] for text in words_before_dashes if text.startswith("--")]
         self._words = words
+        for word in words:
+            self._check_word(word)
         for name in names if not {"-h", "--help"} & set(words_before_dashes) else ():
             if name not in self.known:
                 self.check_rest(name, self)
@@ -370,6 +376,21 @@ class VerbParser(argparse.ArgumentParser):
         self._refuse_swapped(options)
         self._refuse_file_as_choice(options)
         return options
+
+    def _check_word(self, word: str) -> None:
+        """Raise a UsageError for a word as other shells have it: `/?`, `/output:x.html`, or several words in one."""
+        if not word or Path(word).exists():
+            return
+        if word in HELP_OF_WINDOWS:
+            self.error(f"`{word}`: `{self.prog} --help` prints the help")
+        slashed = re.fullmatch(r"/([a-zA-Z-]+)(?:[:=](.*))?", word)
+        if slashed and (option := f"--{slashed[1].lower()}") in self.known:
+            self.error(f"`{word}`: write `{option}{f' {slashed[2]}' if slashed[2] else ''}`")
+        if word != word.strip() and Path(word.strip()).is_file():
+            self.error(f"`{word}` ends in a blank: leave it out")
+        if option_inside := re.match(r"(\S+) (--[a-z].*)", word):
+            separate = f"`{option_inside[1]} {option_inside[2]}`"
+            self.error(f"quotes make one word of several: write {separate} without them")
 
     def _join_values(self, words: Sequence[str]) -> Iterator[str]:
         """Words in which a key of the rest and its value are one, so that the value is no positional argument."""
@@ -462,7 +483,8 @@ class VerbParser(argparse.ArgumentParser):
             message = f"{missing} {verb} missing: `{example}`, for instance"
         name, _, fault = message.removeprefix("argument ").partition(": ")
         if fault.startswith("expected "):
-            message = f"`{name.partition('/')[0]}` needs a value"
+            option = name.partition("/")[0]
+            message = f"`{option}` needs a value{MISSING_VALUE_HINTS.get(option, '')}"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
     @property
@@ -480,9 +502,11 @@ class VerbParser(argparse.ArgumentParser):
         word = "".join(self._words[:1])
         if not self._positional or not word or word.startswith("-") or Path(word).exists():
             return
-        first = self._positional[0]
+        first, *others = self._positional
         if not synonym_word(word, first.type.option.allowed_values):
             first.type.read(first.attribute, word)
+        if others and (check := others[0].type.option.check_beside) and len(self._words) > 1:
+            check(word, self._words[1])
 
     def _refuse_file_as_choice(self, options: argparse.Namespace) -> None:
         """Raise a UsageError where a file stands alone in place of the choice before it: `plot test.npz`."""

@@ -1,5 +1,6 @@
 """The words of a command line that describe a run: `--config FILE`, `--KEY VALUE` and questions."""
 
+import re
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +45,7 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
         if name.startswith("--") and name != "--help-all":
             name = f"--{name[2:].replace('-', '_')}"
         if not name.startswith("--") and name not in _CONFIG:
-            raise UsageError(_describe_no_option(argument, parsed))
+            raise UsageError(_describe_no_option(argument, parsed, "".join([*left][:1])))
         if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
             parsed.questions.append("--help" if name == "--help-all" else argument)
             if name.endswith(".help") and left and not left[0].startswith("--"):
@@ -63,12 +64,14 @@ def read_arguments(arguments: Sequence[str]) -> RunArguments:
     return parsed
 
 
-def _describe_no_option(argument: str, parsed: RunArguments) -> str:
-    """One line about a word that is no option, with the option that it may stand for."""
+def _describe_no_option(argument: str, parsed: RunArguments, next_word: str = "") -> str:
+    """One line about a word that is no option, with the option that it and the word behind it may stand for."""
     name, equals, text = argument.partition("=")
     hint = ""
     if argument in ("-help", "-?"):
         hint = ": write `--help`"
+    elif re.fullmatch(r"-[a-z]+", argument):
+        hint = describe_unknown_key(argument, next_word)
     elif Path(argument).suffix in (".ckpt", ".pt", ".pth"):
         hint = f": write `--ckpt_path {argument}`"
         if Path(argument).parent.name == "checkpoints":

@@ -39,6 +39,9 @@ def read_losses(losses: Sequence[str], arguments: Sequence[str] = ()) -> dict[st
 
 def _read_block(text: str, shared: Mapping[str, object]) -> Config:
     """The block of a loss named by a class, an import path, or a file of `benchmarks/losses`."""
+    if call := re.fullmatch(r"([\w.]+)\((.*)\)", text):
+        arguments = call[2].replace(" ", "")
+        raise UsageError(f"`{text}`: write `{call[1]}{f':{arguments}' if arguments else ''}`.")
     name, _, pairs = text.partition(":")
     if name[:1].isupper() or "." in name.removesuffix(".yaml"):
         LOSSES.check(name)

@@ -202,6 +202,36 @@ METRIC_CLASSES = Family(
         "recall": "torchmetrics.classification.MulticlassRecall",
         "auroc": "torchmetrics.classification.MulticlassAUROC",
         "auc": "torchmetrics.classification.MulticlassAUROC",
+        **dict.fromkeys(
+            (
+                "cstatistic",
+                "cindex",
+                "concordance",
+                "concordanceindex",
+                "rocauc",
+                "rocaucscore",
+                "aucroc",
+                "gini",
+            ),
+            "torchmetrics.classification.MulticlassAUROC",
+        ),
+        **dict.fromkeys(
+            ("averageprecision", "averageprecisionscore", "prauc", "auprc", "ap", "map"),
+            "torchmetrics.classification.MulticlassAveragePrecision",
+        ),
+        **dict.fromkeys(
+            ("mcc", "matthewscorrcoef"), "torchmetrics.classification.MulticlassMatthewsCorrCoef"
+        ),
+        **dict.fromkeys(
+            ("kappa", "cohenkappa", "cohenkappascore"),
+            "torchmetrics.classification.MulticlassCohenKappa",
+        ),
+        **dict.fromkeys(
+            ("balancedaccuracy", "balancedaccuracyscore"),
+            "torchmetrics.classification.MulticlassAccuracy",
+        ),
+        "specificity": "torchmetrics.classification.MulticlassSpecificity",
+        "sensitivity": "torchmetrics.classification.MulticlassRecall",
         "ici": "SmoothCalibrationError",
         "integratedcalibrationindex": "SmoothCalibrationError",
     },
@@ -211,6 +241,15 @@ METRIC_CLASSES = Family(
             ("calibrationcurve", "reliabilitydiagram", "reliabilitycurve"),
             "`calibench.reliability(logits, labels)` draws the diagram",
         ),
+        **dict.fromkeys(
+            ("hosmerlemeshow", "hl", "hltest", "chisquare", "chi2"),
+            "`calibench doctor` tests calibration, without groups",
+        ),
+        **dict.fromkeys(
+            ("netbenefit", "decisioncurve", "expectedcost", "profit"),
+            "no thresholds and costs of decisions are used",
+        ),
+        **dict.fromkeys(("perplexity",), "it is the exponential of `NegativeLogLikelihood`"),
         **dict.fromkeys(
             ("slope", "calibrationslope"),
             "`calibench calibrate` fits a temperature to these predictions, and the slope is 1 / temperature",

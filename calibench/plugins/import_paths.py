@@ -113,15 +113,17 @@ def explain_arguments(
             wrong = next((name for name in named if name not in parameters.parameters), "")
             hint = (hints or {}).get(wrong)
             text = f"{title} has no argument `{wrong}`: {hint}" if hint else ""
-            text = text or _explain_call(title, parameters, named)
+            text = text or _explain_call(title, parameters, named, args)
             raise TypeError(text or str(error)) from None
         construct(self, *args, **named)
 
     return explain
 
 
-def _explain_call(title: str, parameters: inspect.Signature, named: Mapping[str, Any]) -> str:
-    """The argument that a class lacks, with near names, or that it needs; empty where neither is wrong."""
+def _explain_call(
+    title: str, parameters: inspect.Signature, named: Mapping[str, Any], args: Sequence[Any]
+) -> str:
+    """The argument that a class lacks, with near names, or that it needs or takes by its name; empty for others."""
     names = [name for name in parameters.parameters if name != "self"]
     taken = f"; it takes {', '.join(f'`{name}`' for name in names) or 'no argument'}"
     if wrong := [name for name in named if name not in names]:
@@ -130,6 +132,9 @@ def _explain_call(title: str, parameters: inspect.Signature, named: Mapping[str,
         name for name in names if parameters.parameters[name].default is inspect.Parameter.empty
     ]
     missing = [name for name in required if name not in named]
+    if args and names and parameters.parameters[names[0]].kind is inspect.Parameter.KEYWORD_ONLY:
+        name = (missing or names)[0]
+        return f"{title} takes its arguments by their names: {title}({name}={args[0]!r})"
     return f"{title} needs `{missing[0]}`: {title}({missing[0]}=...)" if missing else ""
 
 

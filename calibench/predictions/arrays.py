@@ -1,6 +1,7 @@
 """Predictions from arrays of any framework: they are named, checked and made logits and class indices."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -448,16 +449,25 @@ def two_columns(values: Array, scores: str = PROBS) -> Array:
     return np.concatenate([first, second], axis=1)
 
 
+ROLES_TO_TELL = (LOGITS, PROBS, TARGET, CLASS_NAMES)
+
+
 def roles_told(keys: Sequence[str], present_names: Collection[str]) -> dict[str, list[str]]:
     """The names of each role that the user tells, `ROLE=NAME` or `probs=A,B,C` of columns; raises a ValueError."""
     names_by_role = dict[str, list[str]]()
     for role, _, names in (text.partition("=") for text in keys):
-        if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
+        if role not in ROLES_TO_TELL:
             raise ValueError(
                 f"{spell_argument('keys')} takes logits=, probs=, target=, class_names= or classes=, got {role}=."
             )
         names_by_role[role] = [names] if names in present_names else names.split(",")
         for name in names_by_role[role]:
+            if name not in present_names and name.partition("=")[0] in ROLES_TO_TELL:
+                separate = " ".join(re.split(r",(?=\w+=)", f"{role}={names}"))
+                python = repr(separate.split())
+                raise ValueError(
+                    f"roles stand apart: {spell_argument('keys', separate, python=python)}."
+                )
             if name not in present_names:
                 near = near_matches(name, present_names)
                 present = near or f"; it holds {', '.join(f'`{text}`' for text in present_names)}"

@@ -275,7 +275,11 @@ def _as_frame(columns: Any) -> Any:
     try:
         return pandas.DataFrame(dict(columns))
     except ValueError as error:
-        raise ValueError(f"a dictionary of columns of one length is expected: {error}.") from error
+        several = any(getattr(values, "ndim", 1) > 1 for values in columns.values())
+        hint = " (models are evaluated one by one)" if several else ""
+        raise ValueError(
+            f"a dictionary of columns of one length is expected: {error}{hint}."
+        ) from error
 
 
 def _scores_and_names(values: Any) -> tuple[Any, str, list[str] | None, str]:

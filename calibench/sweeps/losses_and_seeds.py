@@ -105,6 +105,8 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
     alias = LOSSES.aliases.get(name.lower().replace("_", ""))
     if alias:
         return f"no loss `{name}`; did you mean {_file_of_loss(alias)}?"
+    if (protocol := f"protocols/{name}") in list_configuration_files():
+        return f"`{name}` is a protocol, not a loss: {spell_argument('config', protocol)} sets it."
     own, _, arguments = name.rpartition("=")[0].replace(":", ".").rpartition(".")
     if own and arguments.isidentifier():
         value = name.rpartition("=")[2]

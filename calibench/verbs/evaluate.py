@@ -560,6 +560,12 @@ def _add_runs(texts: Sequence[str], sets: Sets) -> Sets:
     files = [text for text in texts if _is_file(text)]
     if len(files) == len(texts) and not sets.test:
         return replace(sets, test=tuple(files))
+    if files and not all(Path(text).exists() or "/" in text for text in texts):
+        missing = [text for text in texts if not Path(text).exists()]
+        roles = spell_argument("keys", "target=NAME probs=A,B,C")
+        raise UsageError(
+            f"`{missing[0]}` is no file and no run; if it is a column or an array, {roles} names it."
+        )
     if files:
         advice = f"give files of test predictions, or runs, not both, and {spell_argument('val', 'FILE')}"
         raise UsageError(f"`{files[-1]}` is a file, and a RUN is a folder: {advice}.")

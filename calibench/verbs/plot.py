@@ -44,10 +44,16 @@ def plot_kinds() -> dict[str, Callable[[Request], Picture]]:
     return PICTURE_KINDS
 
 
+def _check_kind_of_file(kind: str, results: str) -> None:
+    """Raise a UsageError for a kind that needs runs beside a file of predictions."""
+    if is_a_file(results):
+        _refuse_kind_of_runs(kind, results)
+
+
 @fill_docstring(kinds="\n".join(f"{kind:19}  {line}" for kind, line in KIND_LINES.items()))
 def plot(
     kind: Annotated[str, Option("KIND", choices=plot_kinds)],
-    results: Annotated[str, Option("RESULTS|FILE")] = "results",
+    results: Annotated[str, Option("RESULTS|FILE", check_beside=_check_kind_of_file)] = "results",
     *,
     output: PictureFile,
     shown: Selection,
@@ -111,17 +117,22 @@ def draw_file(
 
     Raises a UsageError for a kind that needs runs, or a calibrator, which is fitted on a run's validation set.
     """
+    _refuse_kind_of_runs(kind, file)
+    if selection.calibrator != RAW:
+        raise UsageError(
+            f"`--calibrator` needs a run: write calibrated predictions by `calibench calibrate {file}`, and plot these."
+        )
+    return draw_predictions(kind, read_drawn(kind, file, reader), file, selection)
+
+
+def _refuse_kind_of_runs(kind: str, file: str) -> None:
+    """Raise a UsageError for a kind that needs runs, and a file of predictions."""
     if kind not in OF_EXAMPLES:
         raise UsageError(
             f"`plot {kind}` needs runs, and {file} is a file of predictions: "
             f"`calibench plot {OF_EXAMPLES[0]} {file} -o {OF_EXAMPLES[0]}.png` draws one, as do "
             f"{', '.join(OF_EXAMPLES[1:])}."
         )
-    if selection.calibrator != RAW:
-        raise UsageError(
-            f"`--calibrator` needs a run: write calibrated predictions by `calibench calibrate {file}`, and plot these."
-        )
-    return draw_predictions(kind, read_drawn(kind, file, reader), file, selection)
 
 
 def read_drawn(kind: str, file: str, reader: Reader) -> Predictions:

@@ -47,6 +47,7 @@ def answers_for(verb: str) -> set[str]:
 
 def missing_options(verb: str, code: str) -> list[str]:
     """The options in a text to type that the verb lacks, and the configuration files that are not there."""
+    code = code.partition(" | ")[0]  # what follows is another program
     if command := re.match(r"calibench (plot all|plot learning-curves|[a-z]+)\b", code):
         verb = command[1]
         if verb not in VERBS:
