@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "calibench"
+
+
+@cache
+def _trees() -> dict[Path, ast.Module]:
+    trees = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    gc.freeze()  # two million objects, which the collector would look through again and again
+    return trees
+
+
+def syntax_tree(path: Path) -> ast.Module:
+    """The tree of a file; those of the package are parsed once for all tests, which do not change them."""
+    return _trees()[path] if PACKAGE in path.parents else ast.parse(path.read_text())
 
 
 def statements(tree: ast.Module) -> Iterator[ast.AST]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples import sampled
-from tests.sources import nodes, statements
+from tests.sources import nodes, statements, syntax_tree
 from tests.warm import run_code
 
 pytestmark = pytest.mark.processes
@@ -65,7 +65,7 @@ def imported(path: Path, *, relative: bool = False) -> frozenset[str]:
 
 @cache
 def _imported(path: Path) -> tuple[frozenset[str], set[int]]:
-    return _names(statements(ast.parse(path.read_text())))
+    return _names(statements(syntax_tree(path)))
 
 
 def _names(parts: Iterable[ast.AST]) -> tuple[frozenset[str], set[int]]:
@@ -160,7 +160,7 @@ def named_rooms(path: Path) -> set[str]:
     `"calibench.training.module"`, `Path(...) / "evaluation" / "whole_set.py"`, `"metrics/panel.py"`; docstrings are left out.
     """
     text = path.read_text()
-    tree = list(nodes(ast.parse(text)))
+    tree = list(nodes(syntax_tree(path)))
     prose = {id(node.value) for node in tree if isinstance(node, ast.Expr)}
     texts = {
         node.value
@@ -331,7 +331,7 @@ def _file(module: str) -> Path | None:
 def _bound(file: Path) -> set[str]:
     """The names that a module defines, assigns or imports, wherever in the file."""
     names: set[str] = set()
-    for node in nodes(ast.parse(file.read_text())):
+    for node in nodes(syntax_tree(file)):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -11,6 +11,7 @@ import pytest
 
 import calibench
 from calibench.messages.spelling import command_line_spelling, spell_key
+from tests.sources import syntax_tree
 
 
 def test_a_key_is_spelled_for_its_reader() -> None:
@@ -100,7 +101,7 @@ def _shell_words(file: Path) -> Iterator[str]:
     if "--" not in text:
         return
     place = file.relative_to(PACKAGE)
-    nodes: list[ast.AST] = [ast.parse(text)]
+    nodes: list[ast.AST] = [syntax_tree(file)]
     while nodes:
         node = nodes.pop()
         if _is_for_the_shell(node, is_verb=place.parts[0] == "verbs"):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.sources import statements
+from tests.sources import statements, syntax_tree
 
 PACKAGE = Path(__file__).parent.parent / "calibench"
 
@@ -44,7 +44,7 @@ def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 def test_local_names_are_nouns() -> None:
     names, grammar = 0, []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in statements(ast.parse(path.read_text())):
+        for node in statements(syntax_tree(path)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 bound = local_names(node)
                 names += len(bound)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-from tests.sources import nodes, statements
+from tests.sources import nodes, statements, syntax_tree
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("calibench", "tests", "benchmarks")
@@ -52,7 +52,7 @@ def source(path: Path) -> Source:
     text = path.read_text()
     # Of a file without such a name only the statements are looked through, which say what it imports and derives.
     walked = nodes if PRIVATE.search(text) else statements
-    for node in walked(ast.parse(text)):
+    for node in walked(syntax_tree(path)):
         match node:
             case (
                 ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name)

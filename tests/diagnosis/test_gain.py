@@ -89,7 +89,7 @@ def test_an_interval_is_of_the_replicates_deviations_and_longer_on_the_side_of_t
         "too large",
         pytest.param("too small", marks=pytest.mark.slow),
         pytest.param("calibrated", marks=pytest.mark.slow),
-        "class biases",
+        pytest.param("class biases", marks=pytest.mark.slow),
     ],
 )
 def test_the_interval_of_a_measured_gain_holds_the_true_one(script: ModuleType, world: str) -> None:

@@ -93,7 +93,7 @@ def test_strictly_proper(name: str, eta: tuple[float, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", IMPROPER)
-@pytest.mark.parametrize("eta", sampled(ETAS, ETAS[::2]))
+@pytest.mark.parametrize("eta", sampled(ETAS, ETAS[::4]))
 def test_not_proper(name: str, eta: tuple[float, ...]) -> None:
     assert np.abs(minimiser(IMPROPER[name], eta) - eta).max() > 0.005
 

@@ -170,7 +170,7 @@ def equal_losses(random: np.random.Generator, losses: int, seeds: int, shared: f
 @pytest.mark.parametrize(
     ("losses", "shared", "number"),
     [
-        (2, 0.0, 100),
+        pytest.param(2, 0.0, 100, marks=pytest.mark.slow),
         (7, 1.0, 100),
         *(
             pytest.param(*each, 200, marks=pytest.mark.slow)

@@ -19,7 +19,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models: `good` sees the class clearly, `sharp` less so and is overconfident."""
     root = tmp_path_factory.mktemp("models")
     random = np.random.default_rng(0)
-    for name, n in (("test", 300), ("val", 200)):
+    for name, n in (("test", 150), ("val", 100)):
         target = random.integers(0, K, n)
         for model, signal, scale in (("good", 4.0, 1.0), ("sharp", 2.0, 3.0)):
             logits = scale * (random.normal(size=(n, K)) + signal * np.eye(K)[target])
@@ -45,7 +45,7 @@ def test_a_row_for_each_model_with_its_best_calibrator(
     ]
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert "models / 300 test examples" in text
+    assert "models / 150 test examples" in text
     lead = next(line for line in text.splitlines() if line.startswith("lowest test NLL: good"))
     assert "; next: sharp" in lead
     assert lead.endswith("; significantly better than every other model")

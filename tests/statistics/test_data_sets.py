@@ -24,6 +24,7 @@ from calibench.statistics.data_sets import (
     sign_test_p,
     sign_test_power,
 )
+from tests.examples import sampled
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulations" / "over_sets.py"
 
@@ -149,7 +150,7 @@ def test_power_at_ten_sets() -> None:
     assert sign_flip_power(10, 0.055, 0.0) <= 0.06
 
 
-@pytest.mark.parametrize("effect", [0.0, pytest.param(1.0, marks=pytest.mark.slow), 4.0])
+@pytest.mark.parametrize("effect", sampled([0.0, 1.0, 4.0], [0.0]))
 def test_effects_of_random_sign_make_no_loss_ahead(simulation: ModuleType, effect: float) -> None:
     """Short: 400 tables; 2,000 are the slow test's."""
     assert simulation.called(effect, tables=400)["sign-flip"] <= 0.06
