@@ -288,7 +288,7 @@ def split_by_validation(table: Table, raw_columns: Sequence[Column]) -> Iterator
         _rank(without, Column("nll"))
         yield replace(
             table, rows=without, columns=list(raw_columns), sort=Column("nll"), notes=list(table.notes),
-            remark="no validation predictions: ranked by raw NLL", unfinished=[] if rows else table.unfinished,
+            remark="no calibrator chosen on validation: ranked by raw NLL", unfinished=[] if rows else table.unfinished,
         )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ import msgspec
 
 WholeNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Parameter = bool | float | str | list[Any] | None  # an integer is one as long as it is a float, too
+Plain = bool | float | str | list[Any] | None  # an integer is one as long as it is a float, too
+Parameter = Plain | dict[str, Plain]  # those of each label
 
 
 class FileDigest(TypedDict):

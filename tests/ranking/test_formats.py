@@ -21,7 +21,7 @@ from calibench.tables.terminal import fitting, show
 from tests.ranking.test_table import write
 from tests.run_folders import write_run
 
-REMARK = "no validation predictions: ranked by raw NLL"
+REMARK = "no calibrator chosen on validation: ranked by raw NLL"
 
 
 @pytest.fixture

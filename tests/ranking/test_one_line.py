@@ -59,7 +59,7 @@ def test_rows_without_validation_predictions_are_in_a_table_of_their_own(tmp_pat
     first, second = rank_results(tmp_path).tables
     assert [row.label for row in first.rows] == ["Brier"]
     assert [(row.label, row.rank) for row in second.rows] == [("Focal", 1)]
-    assert table_grid(second, []).lead == "no validation predictions: ranked by raw NLL"
+    assert table_grid(second, []).lead == "no calibrator chosen on validation: ranked by raw NLL"
     assert {str(column) for column in second.columns} == {"nll", "brier", "ece", "error"}
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibench.calibrators import PlattScaling
 from calibench.cli import main
+from calibench.evaluation.calibrator_fits import PerLabelFit
 from calibench.runs import CorruptRun, Predictions, read_json, write_json
+from calibench.runs.schemas import SCHEMAS, check_schema
 from calibench.store import Entry, Folder, Kept, add, rebuild_index
 from calibench.store.entry import entry_digest
 from tests.run_folders import write_predictions, write_run
@@ -106,6 +109,16 @@ def test_fitted_numbers_of_another_type_are_fitted_again(fitted: Any, tmp_path: 
     write_predictions(folder)
     picture = ["plot", "reliability", str(tmp_path / "results"), "--calibrator", "HistogramBinning"]
     assert main([*picture, "-o", str(tmp_path / "r.png")]) in (0, 1, 2)
+
+
+def test_fitted_numbers_of_each_label_are_what_a_run_holds() -> None:
+    examples, labels = 40, [[0, 1, 1], [1, 0, 1]] * 20
+    logits = np.random.default_rng(0).normal(size=(examples, 3))
+    metadata = {"task": "multilabel", "label_names": ["a", "b", "c"], "kind": "val"}
+    val = Predictions.from_labels(logits, np.array(labels), metadata)
+    fitted = PerLabelFit(PlattScaling()).fit(val).parameters_dict()
+    assert isinstance(fitted["a"]["uniform_share"], float)
+    check_schema({"calibrators": {"PlattScaling(per label)": fitted}}, SCHEMAS["metrics.json"])
 
 
 @pytest.mark.parametrize(
