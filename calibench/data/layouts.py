@@ -6,29 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibench.data.source import DataError
+from calibench.files.set_names import PART_NAMES, PARTS, part_of
 from calibench.files.table_file import TABLE_KINDS, table_kind
 
-PART_NAMES: Mapping[str, tuple[str, ...]] = {
-    "train": ("train", "training"),
-    "val": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing"),
-}
-"""Names of folders, files and cells, in any case, by the part of the data that they say."""
 PART_TITLES = {"train": "train", "val": "validation", "test": "test"}
 
-_PARTS = {name: part for part, names in PART_NAMES.items() for name in names}
 _WORDS = re.compile("[A-Za-z]+")
-
-
-def part_of(name: str) -> str | None:
-    """The part, `train`, `val` or `test`, that a name says; None if it says none."""
-    return _PARTS.get(name.strip().lower())
 
 
 def looks_like_part(name: str) -> bool:
     """Whether a name has a part's word in it without being one, such as `seg_train` or `test2`."""
     words = {word.lower() for word in _WORDS.findall(name)}
-    return part_of(name) is None and not words.isdisjoint(_PARTS)
+    return part_of(name) is None and not words.isdisjoint(PARTS)
 
 
 def parts_by_name(paths: Iterable[Path]) -> dict[str, Path]:

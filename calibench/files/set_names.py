@@ -1,7 +1,7 @@
-"""Names that data and prediction files share: tasks, evaluation sets and patterns of them; without torch."""
+"""Names that data and prediction files share, without torch: tasks, parts, evaluation sets and patterns of them."""
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from calibench.messages.errors import near_matches
@@ -12,6 +12,15 @@ MULTILABEL: Final = "multilabel"
 # Of several labels an example: the two classes of each, and the target of one that is not known.
 CLASSES: Final = ("absent", "present")
 UNKNOWN: Final = -1
+
+PART_NAMES: Mapping[str, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "val": ("val", "valid", "validation", "dev"),
+    "test": ("test", "testing"),
+}
+"""Names of folders, files and cells, in any case, by the part of the data that they say."""
+PARTS = {name: part for part, names in PART_NAMES.items() for name in names}
+"""The part that each name says."""
 
 OUT_OF_DISTRIBUTION = ("svhn", "cifar10", "cifar100", "mnist", "tiny_imagenet", "noise")
 CORRUPTED = ("cifar10", "cifar100", "tiny_imagenet", "imagenet")  # that have a `-C` archive
@@ -24,6 +33,11 @@ CORRUPTIONS = (
 )  # fmt: skip
 SEVERITIES = (1, 2, 3, 4, 5)
 _SHOWN = 8  # names in a message
+
+
+def part_of(name: str) -> str | None:
+    """The part, `train`, `val` or `test`, that a name says; None if it says none."""
+    return PARTS.get(name.strip().lower())
 
 
 def image_evaluation_sets(dataset: str) -> list[str]:

@@ -15,12 +15,19 @@ from calibench.messages.spelling import is_command_line, spell_argument, spell_c
 from calibench.predictions.cells import is_container
 from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
 from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs, has_confidences_alone
+from calibench.predictions.label_fit import (
+    LabelPlaces,
+    refuse_other_readings,
+    refuse_shifted_labels,
+)
+from calibench.predictions.long_tables import refuse_rows_of_other_sets
 from calibench.predictions.reading_notes import (
     describe_labels,
     describe_left_out,
     join_lines,
     say_readings,
 )
+from calibench.predictions.top_classes import refuse_classes_beside_scores
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array
@@ -76,8 +83,9 @@ HARD = (
 )  # fmt: skip
 _NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 _OF_ROWS = ("ids", "posterior", "offset")
+_NOT_OF_ROWS = ("metadata", "offset", CLASS_NAMES)
 _USED_BESIDE = (*_OF_ROWS, "metadata", CLASS_NAMES, *_CLASSES)
-_STANDARD_ERRORS = 4  # by which numbers of hits differ by no accident
+_ROWS_TO_COMPARE, _OFF_OF_SOFTMAX = 1000, 0.02
 _VOID = 255  # of pixels without a class, in masks of bytes
 REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 
@@ -112,7 +120,9 @@ def predictions_of(
     """
     lines: list[str] = []
     roles = _by_role(arrays)
-    role = next((role for role in (LOGITS, PROBS, UNDECLARED) if role in roles), None)
+    _refuse_other_probabilities(roles, roles_by_user)
+    present = [role for role in (LOGITS, PROBS, UNDECLARED) if role in roles]
+    role = next((role for role in present if role in roles_by_user), next(iter(present), None))
     if role is None:
         if {"calibrator", "state"} <= set(arrays):
             applying = (
@@ -136,6 +146,10 @@ def predictions_of(
         scores or (role if is_own else None),
         role in roles_by_user,
     )
+    if not (is_own or declaration.is_named_by_user):
+        others = {key: part for key, part in arrays.items() if _role_of(key) not in (role, TARGET)}
+        refuse_classes_beside_scores(others, values, name)
+        _refuse_rows_of_other_sets(others, roles, name)
     labels = as_array(roles[TARGET]) if TARGET in roles else None
     task_of_file = task or metadata.get("task")
     values, labels, line = _flatten_positions(values, labels)
@@ -167,8 +181,12 @@ def predictions_of(
     target = keep_unlabelled(target) if keeps_unlabelled else check_labelled(target)
     say_readings([*lines, line, *target.notes], notes)
     values = values[target.rows]
-    if classes is None and not is_own and not any(map(str.isdecimal, class_names or [])):
-        _refuse_labels_from_1(target.indices, values, class_names)
+    if classes is None and not is_own:
+        has_names, kind = class_names is not None, labels.dtype.kind if labels is not None else ""
+        places = LabelPlaces(target.indices, target.names, has_names, has_names and kind in "OUS")
+        if not any(map(str.isdecimal, class_names or [])):
+            refuse_shifted_labels(places, values, meaning)
+        refuse_other_readings(places, values, meaning, name, is_declared=scores is not None)
     if target.names is not None:
         metadata = {**metadata, CLASS_NAMES: target.names}
     optional = {key: as_array(roles[key])[target.rows] for key in _OF_ROWS if key in roles}
@@ -183,6 +201,20 @@ def predictions_of(
     return replace(predictions, probs=probs)
 
 
+def _refuse_rows_of_other_sets(
+    others: Mapping[str, Array], roles: Mapping[str, Array], name: str
+) -> None:
+    """Raise a ValueError if an array beside the scores says that rows are of several parts, or of one example."""
+    labels = {TARGET: as_array(roles[TARGET])} if TARGET in roles else {}
+    lengths = {len(target) for target in labels.values() if target.ndim == 1}
+    columns = {key: as_array(part) for key, part in others.items() if key not in _NOT_OF_ROWS}
+    columns = {
+        key: part for key, part in columns.items() if part.ndim == 1 and len(part) in lengths
+    }
+    if columns:
+        refuse_rows_of_other_sets([name], labels, columns)
+
+
 def _as_fractions(values: Array, declaration: Declaration, name: str) -> tuple[Array, str]:
     """Scores that are called probabilities and whose rows (N, K) all sum to 100 as fractions, with a line on it."""
     is_declared = (declaration.by_user or declaration.named) == PROBS
@@ -194,20 +226,21 @@ def _as_fractions(values: Array, declaration: Declaration, name: str) -> tuple[A
     return wide / 100, f"rows of `{name}` sum to 100: read as percent"
 
 
-def _refuse_labels_from_1(labels: Array, values: Array, class_names: Sequence[str] | None) -> None:
-    """Raise a ValueError for places (N,) above 0 that have the largest score (N, K) far less often than those below."""
-    is_known, k = labels >= 0, values.shape[1]
-    labels = labels[is_known]
-    if k < 3 or labels.min(initial=k) < 1 or labels.max(initial=0) == k:
+def _refuse_other_probabilities(roles: Mapping[str, Array], roles_by_user: Collection[str]) -> None:
+    """Raise a ValueError for probabilities beside logits whose softmax is another one."""
+    if {LOGITS, PROBS} - roles.keys() or {LOGITS, PROBS} & {*roles_by_user}:
         return
-    likeliest = values[is_known].argmax(axis=1)
-    before, at = int((likeliest == labels - 1).sum()), int((likeliest == labels).sum())
-    if before - at > _STANDARD_ERRORS * np.sqrt(before + at):
-        names = class_names or [str(place) for place in range(k)]
+    logits, probs = (as_array(roles[role]) for role in (LOGITS, PROBS))
+    if logits.shape != probs.shape or logits.ndim != 2 or "format" in read_metadata(dict(roles)):
+        return
+    wide = logits[:_ROWS_TO_COMPARE].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+        softmax = powers / powers.sum(axis=1, keepdims=True)
+    if (np.abs(softmax - probs[:_ROWS_TO_COMPARE]) > _OFF_OF_SOFTMAX).any():
+        says = [spell_argument("keys", f"{role}={role}") for role in (LOGITS, PROBS)]
         raise ValueError(
-            f"labels run from 1 to {labels.max()} beside {k} columns, of which the y-th is the likeliest in {before} "
-            f"of {len(labels)} rows, and the one behind it in {at}: subtract 1 if they count from 1, or say "
-            f"{spell_classes(names)} if they count from 0."
+            f"`probs` are not the softmax of `logits`: say {says[0]} or {says[1]} for the ones that are meant."
         )
 
 

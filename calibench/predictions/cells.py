@@ -3,12 +3,14 @@
 import ast
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 _ARRAY = re.compile(r"(?:tensor|array)\((\[[^\]]*\])[^\[\]]*\)", re.DOTALL)  # as Python prints them
+_SPARSE = re.compile(r"\((\d+),\s*\[([^\]]*)\],\s*\[([^\]]*)\]\)")
+_DENSE = re.compile(r"\[\s*[-\d.eE]+(\s*,\s*[-\d.eE]+)*\s*\]")
 _COMMA = r"^(-?\d+),(\d+)$"  # of a decimal, in cells that end in a percent sign
 
 
@@ -37,7 +39,12 @@ def as_numbers(column: Any) -> Any:
 
 
 def as_lists(column: Any) -> Any:
-    """A column with lists of numbers in place of their texts, `[0.1, 0.9]` or `[0.1 0.9]`, if all cells are such."""
+    """A column with lists of numbers in place of their texts, `[0.1, 0.9]` or `[0.1 0.9]`, if all cells are such.
+
+    Or in place of Spark's vectors, `(3,[0,2],[0.4,0.6])` or objects with `type` and `values`.
+    """
+    if (vectors := _vectors(column)) is not None:
+        return _column_of_lists(vectors, column)
     if column.dtype.kind != "O" or not len(column) or not isinstance(column.iloc[0], str):
         return column
     texts = column.astype(str).str.strip().str.replace(_ARRAY, r"\1", regex=True)
@@ -48,7 +55,40 @@ def as_lists(column: Any) -> Any:
         lists = [np.array(cell, dtype=np.float64) for cell in cells]
     except ValueError:
         return column
+    return _column_of_lists(lists, column)
+
+
+def _column_of_lists(lists: Sequence[Any], column: Any) -> Any:
     return type(column)(np.array([*lists, None], dtype=object)[:-1], column.index)
+
+
+def _vectors(column: Any) -> list[Any] | None:
+    """The vectors of Spark that the cells of a column are, (K,) each; None of other cells."""
+    if column.dtype.kind != "O" or not len(column) or _vector(column.iloc[0]) is None:
+        return None
+    vectors = [_vector(cell) for cell in column]
+    sizes = {len(vector) for vector in vectors if vector is not None}
+    return None if len(sizes) > 1 or any(vector is None for vector in vectors) else vectors
+
+
+def _vector(cell: Any) -> Any:
+    """A vector of Spark, of which a sparse one has its size, the places and the values of what is not 0; or None."""
+    if isinstance(cell, str):
+        if _DENSE.fullmatch(cell.strip()):
+            return np.array(cell.strip("[] ").split(","), float)
+        if not (match := _SPARSE.fullmatch(cell.strip())):
+            return None
+        size, *lists = match.groups()
+        places, values = (text.split(",") if text.strip() else [] for text in lists)
+    elif isinstance(cell, Mapping) and {"type", "values"} <= cell.keys():
+        if cell["type"] != 0:
+            return np.array(cell["values"], float)
+        size, places, values = (cell[name] for name in ("size", "indices", "values"))
+    else:
+        return None
+    vector = np.zeros(int(size))
+    vector[np.array(places, int)] = np.array(values, float)
+    return vector
 
 
 def as_objects(column: Any) -> Any:

@@ -21,7 +21,7 @@ from calibench.predictions.column_names import (
     role_and_classes,
 )
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES
-from calibench.predictions.long_tables import refuse_long_table
+from calibench.predictions.long_tables import refuse_long_table, refuse_rows_of_other_sets
 from calibench.predictions.model_columns import refuse_columns_of_models
 from calibench.predictions.pair_tables import arrays_of_predicted_class
 from calibench.predictions.reading_notes import (
@@ -31,6 +31,7 @@ from calibench.predictions.reading_notes import (
     list_quoted,
 )
 from calibench.predictions.table_columns import TableColumns
+from calibench.predictions.top_classes import refuse_columns_of_classes
 from calibench.tensors.arrays import Array
 from calibench.tensors.labels import check_distinct
 from calibench.tensors.score_meaning import LOGITS, NEEDS_PROBABILITIES, PROBS, are_probabilities
@@ -74,6 +75,10 @@ def arrays_of_classes(table: TableColumns) -> tuple[dict[str, Array], list[str]]
             f"{f' ({separator} says what is between cells)' if len(table.names) == 1 else ''}."
         )
     written, values = [table.names[at] for at in class_columns], table.numbers(class_columns)
+    plain = [at for at in others if at not in (*class_columns, *table.lists)]
+    left_out = {table.names[at]: table.column(at) for at in plain}
+    refuse_columns_of_classes(left_out, written)
+    refuse_rows_of_other_sets(written, target, left_out)
     if not labels:
         _check_labels_are_named(values, written)
     check_distinct(written)

@@ -24,6 +24,19 @@ LABELS_OF_OTHERS = (
     "true_label",
     "true_class",
 )
+IDS = (
+    "id",
+    "ids",
+    "sample_id",
+    "sampleid",
+    "row_id",
+    "image",
+    "image_id",
+    "file",
+    "filename",
+    "path",
+)
+"""Names of columns of which each example has another value."""
 # How columns of all classes begin that say what they hold, as in `logit_0`.
 BEGINNINGS = {
     "logit_": LOGITS, "logits_": LOGITS, "logit.": LOGITS, "logprob_": LOGITS, "log_prob_": LOGITS, "prob_": PROBS,

@@ -267,7 +267,7 @@ class Reader:
         """Predictions of arrays, with labels or without."""
         if not is_read(source.values):
             options = {name: getattr(self, name) for name in _OF_ARRAYS}
-            return from_python(source.values, labels, **options)
+            return from_python(source.values, labels, keys=self._roles, **options)
         if labels is not None:
             raise ValueError(
                 f"{source} already contains labels, but separate labels were given too."

@@ -30,6 +30,8 @@ def sources_of(name: str, value: Any) -> tuple[Source, ...]:
     return (Arrays(values, labels, f"`{name}`"),)
 
 
+_ROUNDING = 5e-4  # of probabilities with three decimals
+
 Files = Annotated[tuple[Source, ...], "FILE", sources_of]
 FurtherSets = Annotated[tuple[Any, ...], "SET"]
 
@@ -105,9 +107,9 @@ class Sets:
         }
         check_together(sets)
         sets = as_one_kind(align_sets(sets))
-        say_lines(describe_rows(sets))
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
+        say_lines(describe_rows(sets))
         return sets
 
 
@@ -163,11 +165,25 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
                     f"`{name}` has {part.outputs}, `test` {first.outputs}: all sets are predictions of one model."
                 )
     for val, test in zip(sets.get("val", []), sets["test"], strict=False):
-        if np.array_equal(val.logits, test.logits):
+        if _are_same_predictions(val, test):
             raise ValueError(
                 f"{spell_argument('val')} and {spell_argument('test')} hold the same predictions: "
                 "that would fit on the test set."
             )
+
+
+def _are_same_predictions(val: Predictions, test: Predictions) -> bool:
+    """Whether rows and labels are the same in the same order, up to how scores were rounded."""
+    if val.logits.shape != test.logits.shape:
+        return False
+    if np.array_equal(val.logits, test.logits):
+        return True
+    if not np.array_equal(val.target, test.target) or (test.target == test.target[:1]).all():
+        return False
+    probs = [np.exp(_as_log_probabilities(part).logits) for part in (val, test)]
+    return bool(
+        (np.abs(probs[0] - probs[1]) <= _ROUNDING).all() and np.ptp(probs[1], axis=0).max() > 0.5
+    )
 
 
 def as_one_kind(sets: Mapping[str, Sequence[Predictions]]) -> dict[str, list[Predictions]]:

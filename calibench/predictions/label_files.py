@@ -1,5 +1,6 @@
 """Labels in a file of their own, beside the file of the scores: which column has them, and of which rows they are."""
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,11 +18,12 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import LABEL_NAMES
 from calibench.predictions.cells import holds_containers
 from calibench.predictions.column_names import LABELS, PLAIN_LABELS
-from calibench.predictions.reading_notes import describe_labels, describe_left_out
-from calibench.predictions.table_columns import as_labels, labels_of_column
+from calibench.predictions.reading_notes import describe_labels, describe_left_out, list_quoted
+from calibench.predictions.table_columns import BESIDE, as_labels, labels_of_column
 from calibench.tensors.arrays import Array
 
 _LIBSVM = re.compile(r"\S+( \d+:\S+)+")  # a label and features
+_ENDING = re.compile(r"\.(0+|[a-z]\w{1,4})$", re.IGNORECASE)
 _IDS = ("id", "ids")  # of arrays, which are no columns of a table
 _NAME_OF_IDS = re.compile(r"ids?$|^(row|index|file|file_?name|image|path|name|key)$", re.IGNORECASE)
 
@@ -47,34 +49,42 @@ class LabelFile(NamedTuple):
         Raises:
             ValueError: If some rows have no label.
         """
-        for name, cells, label_name, label_cells in self._shared_ids(ids):
-            places = {text: place for place, text in enumerate(label_cells.tolist())}
-            missing = [text for text in cells.tolist() if text not in places]
-            if missing and name.startswith(NAMELESS):  # numbers of the rows of either file
+        for shared in self._shared_ids(ids):
+            places = {text: place for place, text in enumerate(shared.of_labels.tolist())}
+            missing = [text for text in shared.of_scores.tolist() if text not in places]
+            if missing and shared.name.startswith(NAMELESS):  # numbers of the rows of either file
                 continue
             if missing:
                 raise ValueError(
-                    f"{len(missing)} of {len(cells)} rows have a `{name}` that the labels lack, {missing[0]} the "
-                    f"first: leave these out, or rename `{name}` in one file if row 1 belongs to label 1, and so on."
+                    f"{len(missing)} of {len(shared.of_scores)} rows have a `{shared.name}` that the labels lack, "
+                    f"{missing[0]} the first: leave these out, or rename `{shared.name}` in one file if row 1 belongs "
+                    "to label 1, and so on."
                 )
-            _refuse_repeated(label_name, label_cells)
-            others = [column for column in self.left_out if column != label_name]
-            line = f"each row has the label of the same `{name}`"
-            line += f", `{label_name}` of the labels" if label_name != name else ""
-            order = [places[text] for text in cells.tolist()]
+            _refuse_repeated(shared.label_columns[0], shared.of_labels)
+            others = [column for column in self.left_out if column not in shared.label_columns]
+            line = f"each row has the label of the same `{shared.name}`"
+            if [shared.name] != shared.label_columns and len(shared.label_columns) == 1:
+                line += f", `{shared.label_columns[0]}` of the labels"
+            order = [places[text] for text in shared.of_scores.tolist()]
             return self.labels[order], [*self.lines, line, _describe_left_out(others)]
         return self.labels, [*self.lines, _describe_left_out(self.left_out)]
 
-    def _shared_ids(self, ids: Mapping[str, Array]) -> Iterator[tuple[str, Array, str, Array]]:
+    def _shared_ids(self, columns: Mapping[str, Array]) -> Iterator["_SharedIds"]:
         """Ids of the rows that those of the labels have in another order: under one name, or the same texts under two.
 
-        A ValueError for the same numbers under two names, which may be no ids.
+        Names of files are compared without their folders and endings where they differ in these. Without ids, several
+        columns of both are looked at together. A ValueError for the same numbers under two names, which may be no ids.
         """
-        for name in (name for name in ids if name in self.ids):
-            if not np.array_equal(ids[name], self.ids[name]):
-                yield name, ids[name], name, self.ids[name]
-        for name, other in product(_list_others(ids, self.ids), _list_others(self.ids, ids)):
-            cells, label_cells = ids[name], self.ids[other]
+        ids, label_ids = (
+            {name: cells for name, cells in part.items() if _are_ids(name, cells)}
+            for part in (columns, self.ids)
+        )
+        for name in (name for name in ids if name in label_ids):
+            cells, label_cells = _in_one_spelling(ids[name], label_ids[name])
+            if not np.array_equal(cells, label_cells):
+                yield _SharedIds(name, cells, [name], label_cells)
+        for name, other in product(_list_others(ids, label_ids), _list_others(label_ids, ids)):
+            cells, label_cells = _in_one_spelling(ids[name], label_ids[other])
             is_order = len(cells) != len(label_cells) or np.array_equal(cells, label_cells)
             if is_order or not np.array_equal(np.sort(cells), np.sort(label_cells)):
                 continue
@@ -83,7 +93,52 @@ class LabelFile(NamedTuple):
                     f"`{name}` and `{other}` of the labels have the same values in different orders: give both one "
                     "name if rows belong together by them, or leave one out if by their order."
                 )
-            yield name, cells, other, label_cells
+            yield _SharedIds(name, cells, [other], label_cells)
+        shared = [name for name in columns if name in self.ids and name not in (*ids, *label_ids)]
+        if len(shared) > 1:
+            cells, label_cells = (_joined(part, shared) for part in (columns, self.ids))
+            is_one_each = len({*cells.tolist()}) == len(cells)
+            is_order = np.array_equal(cells, label_cells)
+            if is_one_each and not is_order and {*cells.tolist()} == {*label_cells.tolist()}:
+                yield _SharedIds("` and `".join(shared), cells, shared, label_cells)
+
+
+class _SharedIds(NamedTuple):
+    """Ids of scores (N,) and of labels (M,) by which rows belong together, and the names of their columns."""
+
+    name: str
+    of_scores: Array
+    label_columns: list[str]
+    of_labels: Array
+
+
+def _are_ids(name: str, cells: Array) -> bool:
+    """Whether most rows have another one of some texts (N,), or they are called ids."""
+    return name in _IDS or 2 * len(np.unique(cells)) > len(cells)
+
+
+def _joined(columns: Mapping[str, Array], names: Sequence[str]) -> Array:
+    """The cells of several columns together, as texts (N,)."""
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    return np.array([json.dumps(row) for row in rows])
+
+
+def _in_one_spelling(cells: Array, label_cells: Array) -> tuple[Array, Array]:
+    """Ids of scores and of labels, names of files without folders and endings if only so the labels have all ids."""
+    if {*cells.tolist()} <= {*label_cells.tolist()}:
+        return cells, label_cells
+    plain = [np.array([_plain_id(text) for text in part.tolist()]) for part in (cells, label_cells)]
+    is_one_each = all(
+        len(np.unique(new)) == len(np.unique(old))
+        for new, old in zip(plain, (cells, label_cells), strict=True)
+    )
+    are_all = {*plain[0].tolist()} <= {*plain[1].tolist()}
+    return (plain[0], plain[1]) if is_one_each and are_all else (cells, label_cells)
+
+
+def _plain_id(text: str) -> str:
+    """The name of a file without its folder and its ending, in small letters; a whole number without decimals."""
+    return _ENDING.sub("", re.split(r"[/\\]", text)[-1]).casefold()
 
 
 def _list_others(names: Iterable[str], others: Collection[str]) -> list[str]:
@@ -122,7 +177,8 @@ def find_only_labels(table: TableFile) -> str | None:
     labels = [name for name in table.names if name.lower() in (*LABELS, *LABEL_NAMES)]
     others = [name for name in table.names if name not in labels]
     are_ids = all(_NAME_OF_IDS.search(name) for name in others)
-    has_one_each = are_ids and len(ids_of_table(table, others)) == len(others)
+    ids = ids_of_table(table, others) if are_ids else {}
+    has_one_each = are_ids and sum(_are_ids(name, ids[name]) for name in ids) == len(others)
     return labels[0] if len(labels) == 1 and has_one_each else None
 
 
@@ -152,6 +208,15 @@ def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
         raise ValueError(
             f"{path}: the first row holds numbers: write the labels alone, one a line."
         )
+    if one_hot := _one_hot_labels(table, usual):
+        if chosen:
+            raise ValueError(
+                f"{path}: one of {list_quoted([*one_hot.names])} is 1 in each row, which is the label: leave "
+                f"{spell_argument('keys', f'target={chosen[0]}')} out."
+            )
+        others = [column for column in table.names if column not in one_hot.names]
+        line = f"labels: the one of {list_quoted([*one_hot.names])} that is 1"
+        return LabelFile(one_hot.labels, [line], ids_of_table(table, others), others)
     name = _choose_labels(path, table.names, chosen, usual)
     is_plain = chosen or name.lower() in PLAIN_LABELS
     others = [column for column in table.names if column != name]
@@ -170,6 +235,30 @@ def labels_of_table(path: Path, chosen: Sequence[str]) -> LabelFile:
         labels = as_labels([name, *labels.astype(str)])
         lines = [reading, f"`{name}`, the first line, is a label"]
     return LabelFile(labels, lines, ids_of_table(table, others), [] if chosen else others)
+
+
+class _OneHot(NamedTuple):
+    """Labels (N,) that are the names of the columns that hold 1, and these names."""
+
+    labels: Array
+    names: list[str]
+
+
+def _one_hot_labels(table: TableFile, usual: Sequence[str]) -> _OneHot | None:
+    """Labels of all columns but ids and folds, if one of them is 1 and the others are 0 in each row; or None."""
+    if len(usual) < 2:
+        return None
+    frame = table.frame()
+    names = [name for name in table.names if frame[name].isin((0, 1)).all()]
+    values = frame[names].to_numpy(float) if len(names) > 1 else np.zeros((0, 0))
+    others = [name for name in table.names if name not in names]
+    ids = ids_of_table(table, others)
+    are_others_known = all(
+        name.lower() in BESIDE or (name in ids and _are_ids(name, ids[name])) for name in others
+    )
+    if not are_others_known or not len(values) or not (values.sum(axis=1) == 1).all():
+        return None
+    return _OneHot(np.array(names)[values.argmax(axis=1)], names)
 
 
 def labels_of_arrays(
@@ -197,15 +286,13 @@ def _choose_labels(
 
 
 def ids_of_table(table: TableFile, names: Collection[str]) -> dict[str, Array]:
-    """The cells of columns as texts (N,), where most rows have another one: ids, names of files, numbers of rows."""
+    """The cells of columns as texts (N,), where these are texts or whole numbers, which may tell rows apart."""
     ids, columns = {}, [column for column in table.names if column in names]
     frame = table.frame(columns) if columns else {}
     for name in columns:
         column = frame[name]
         has_fractions = column.dtype.kind == "f" and (column % 1 > 0).any()
-        if has_fractions or holds_containers(column):
-            continue
-        if 2 * column.nunique() > len(column):
+        if not (has_fractions or holds_containers(column)):
             ids[name] = np.char.strip(column.astype(str).to_numpy(str))
     return ids
 

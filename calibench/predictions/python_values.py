@@ -15,6 +15,7 @@ from calibench.predictions.arrays import (
     TARGET,
     UNDECLARED,
     predictions_of,
+    roles_told,
     with_roles,
 )
 from calibench.predictions.class_tables import whole_and_other_columns
@@ -58,6 +59,7 @@ def from_python(
     clip: float = 0.0,
     task: str | None = None,
     pairs: bool | None = None,
+    keys: Sequence[str] = (),
     notes: list[str] | None = None,
 ) -> Predictions | ConfidencePairs:
     """Predictions from what a Python program has: arrays, tensors, data frames, series, lists or dictionaries.
@@ -73,6 +75,7 @@ def from_python(
         task: As in `predictions_of`.
         pairs: Whether values (N,) are confidences and labels say whether each was right; by default where these are
             booleans.
+        keys: Roles of columns, or of named arrays, as in `roles_told`.
         notes: As in `predictions_of`.
 
     Raises:
@@ -80,12 +83,13 @@ def from_python(
     """
     lines = list[str]()
     options = {"scores": scores, "clip": clip, "task": task, "notes": lines}
+    _refuse_lazy(values)
     if isinstance(labels, str):
         arrays, line = _arrays_beside_column(values, labels)
         say_readings([line], lines)
         read: Predictions | ConfidencePairs = predictions_of(arrays, classes=classes, **options)  # type: ignore[arg-type]
     else:
-        read = _read_values(values, labels, classes, pairs, options)
+        read = _read_values(values, labels, classes, pairs, {**options, "keys": keys})
     say_readings(lines, notes)
     return read
 
@@ -98,27 +102,34 @@ def _read_values(
     options: Mapping[str, Any],
 ) -> Predictions | ConfidencePairs:
     """Predictions by the arguments of `from_python`, of which `options` go to `predictions_of`."""
-    notes = options["notes"]
+    options, notes = dict(options), options["notes"]
+    keys = options.pop("keys")
+    roles = [role.partition("=")[0] for role in keys]
     _refuse_shuffled_rows(values, labels)
     if labels is None and hasattr(values, "_asdict"):  # a named tuple, as `Trainer.predict` gives
         fields = values._asdict()
         values = {name: part for name, part in fields.items() if not isinstance(part, Mapping)}
     if labels is None and isinstance(values, Mapping) and _holds_tables(values):
-        arrays, guess = with_roles({str(name): as_array(part) for name, part in values.items()})
+        named = {str(name): as_array(part) for name, part in values.items()}
+        arrays, guess = with_roles(named, roles_told(keys, named))
         say_readings([guess], notes)
-        return pairs_of(arrays, notes) or predictions_of(arrays, classes=classes, **options)
-    if isinstance(values, Mapping) or hasattr(values, "to_pandas") or _has_fields(values):
+        return pairs_of(arrays, notes) or predictions_of(
+            arrays, classes=classes, roles_by_user=roles, **options
+        )
+    if is_table(values) or (labels is None and _are_rows(values)):
         values = _as_frame(values)
     values, labels, line = _join_batches(values, labels)
     say_readings([line], notes)
     if labels is None and holds_labels([str(name) for name in getattr(values, "columns", ())]):
         records = records_of_frame(values)
         arrays, line = (
-            arrays_of_records(records) if records else arrays_of_table(table_of_frame(values), {})
+            arrays_of_records(records) if records and not keys else _arrays_of_frame(values, keys)
         )
         arrays, guess = with_roles(arrays)
         say_readings([guess, line], notes)
-        return pairs_of(arrays, notes) or predictions_of(arrays, classes=classes, **options)
+        return pairs_of(arrays, notes) or predictions_of(
+            arrays, classes=classes, roles_by_user=roles, **options
+        )
     records = values
     values, role, names, line = _scores_and_names(values)
     _refuse_columns_of_text(values)
@@ -144,8 +155,32 @@ def _read_values(
     return predictions_of({role: array, **arrays}, classes=classes, **options)
 
 
+def _refuse_lazy(values: Any) -> None:
+    """Raise a ValueError for a frame that is not computed yet."""
+    if hasattr(values, "collect") and not hasattr(values, "__len__"):
+        raise ValueError("a lazy frame is given, and its rows are needed: `.collect()`.")
+
+
+def _arrays_of_frame(frame: Any, keys: Sequence[str]) -> tuple[dict[str, Array], str]:
+    """The arrays of a data frame by their roles, and one line on what was guessed."""
+    table = table_of_frame(frame)
+    return arrays_of_table(table, roles_told(keys, table.written))
+
+
+def is_table(values: Any) -> bool:
+    """Whether values are columns by their names, or a frame of another program than pandas."""
+    return isinstance(values, Mapping) or hasattr(values, "to_pandas") or _has_fields(values)
+
+
+def _are_rows(values: Any) -> bool:
+    """Whether values are a list of rows of a table, `{"cat": 0.2, "dog": 0.8, "label": "dog"}`."""
+    are_rows = isinstance(values, list) and all(isinstance(row, Mapping) for row in values)
+    return are_rows and bool(values) and holds_labels([str(name) for name in values[0]])
+
+
 def _arrays_beside_column(values: Any, name: str) -> tuple[dict[str, Array], str]:
     """The arrays of a data frame whose labels are the column of a name, and one line on what was guessed."""
+    values = _as_frame(values) if is_table(values) else values
     if not hasattr(values, "columns"):
         raise ValueError(
             f"`labels` must hold a label of each example, got {name!r}: a name is for a column of a data frame."
@@ -193,14 +228,33 @@ def _refuse_columns_of_whole_numbers(values: Any, array: Array) -> None:
 
 def _refuse_shuffled_rows(values: Any, labels: Any) -> None:
     """Raise a ValueError where the rows of scores and labels of pandas have the same names, in different orders."""
-    indices = [part.index for part in (values, labels) if hasattr(part, "iloc")]
-    if len(indices) < 2 or indices[0].equals(indices[1]) or len(indices[0]) != len(indices[1]):
+    indices = [_names_of_rows(part) for part in (values, labels)]
+    if any(index is None for index in indices) or indices[0].equals(indices[1]):
         return
-    if Counter(indices[0]) == Counter(indices[1]):
+    names = [[*index] for index in indices]
+    n = len(names[0])
+    if n != len(names[1]):
+        return
+    are_same = Counter(names[0]) == Counter(names[1])
+    shared = {*names[0]} & {*names[1]}
+    moved = [name for name, other in zip(*names, strict=True) if name in shared and name != other]
+    if [*range(n)] not in names and not are_same and 2 * len(moved) > n:
+        raise ValueError(
+            f"scores and labels share {len(shared)} of {n} names of rows, in different orders: give "
+            "`labels.reindex(scores.index)` if rows belong together by them, or `labels.to_numpy()` if by their order."
+        )
+    if are_same:
         raise ValueError(
             "scores and labels have the same index in different orders: give `labels.loc[scores.index]` if rows belong "
             "together by it, or `labels.to_numpy()` if by their order."
         )
+
+
+def _names_of_rows(values: Any) -> Any:
+    """The index of the rows of what pandas holds, or of an array with coordinates; None without such."""
+    if hasattr(values, "coords") and getattr(values, "ndim", 0) in (1, 2):
+        values = values.to_pandas()
+    return values.index if hasattr(values, "iloc") else None
 
 
 def _in_order_of_scores(labels: Any, names: Sequence[str] | None) -> Any:
@@ -270,8 +324,10 @@ def _as_frame(columns: Any) -> Any:
 
     if _has_fields(columns):
         return frame_of_fields(columns)
+    if isinstance(columns, list):
+        return pandas.DataFrame(columns)
     if not isinstance(columns, Mapping):
-        return columns.to_pandas()
+        return _with_names_of_labels(columns.to_pandas(), getattr(columns, "features", None))
     try:
         return pandas.DataFrame(dict(columns))
     except ValueError as error:
@@ -280,6 +336,15 @@ def _as_frame(columns: Any) -> Any:
         raise ValueError(
             f"a dictionary of columns of one length is expected: {error}{hint}."
         ) from error
+
+
+def _with_names_of_labels(frame: Any, features: Any) -> Any:
+    """A frame of a data set of the Hub, whose labels get the names that its features have for them."""
+    for name, feature in (features or {}).items():
+        if hasattr(feature, "int2str") and name in frame:
+            names = [*feature.names]
+            frame[name] = [names[label] if label >= 0 else None for label in frame[name]]
+    return frame
 
 
 def _scores_and_names(values: Any) -> tuple[Any, str, list[str] | None, str]:

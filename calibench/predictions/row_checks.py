@@ -1,15 +1,18 @@
-"""Checks of rows: those that two sets share, copies within a set, labels in another order, labels of one class."""
+"""Checks of rows: those that sets share, copies within a set, labels in another order or of one class, posteriors."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from calibench.runs import Predictions
+from calibench.tensors.arrays import Integers
 from calibench.tensors.row_copies import are_coarse, hash_rows, is_saturated
 
 _FEWEST_LABELS = 20  # labels that are not of one class by chance
+_FAR = 6  # standard deviations from an expected sum
 _FEWEST_EXAMPLES = 200  # fewer say little of chance
 
 
@@ -18,6 +21,7 @@ def describe_rows(sets: Mapping[str, Sequence[Predictions]]) -> Iterator[str]:
     hashes = {}
     for name, (predictions, *_) in sets.items():
         yield from _describe_labels(name, predictions)
+        yield from _describe_posterior(name, predictions)
         hashes[name] = row_hashes(predictions)
         copies = len(hashes[name]) - len(np.unique(hashes[name]))
         if copies:
@@ -29,6 +33,69 @@ def describe_rows(sets: Mapping[str, Sequence[Predictions]]) -> Iterator[str]:
                 f"`val` and `test` share {shared:,} of {len(hashes['test']):,} test rows (the same scores and label): "
                 "calibrators are tested on what they were fitted on"
             )
+        else:
+            yield from _describe_same_examples(sets["val"][0], sets["test"][0])
+    yield from _describe_rows_of_ood_sets({name: members[0] for name, members in sets.items()})
+
+
+def _describe_same_examples(val: Predictions, test: Predictions) -> Iterator[str]:
+    """A line on validation examples that are test examples with other scores, by their ids or their labels."""
+    ids = [set() if part.ids is None else {*map(str, part.ids)} for part in (val, test)]
+    shared = {name for name in ids[0] & ids[1] if not name.isdecimal()}  # no numbers of rows
+    if shared:
+        yield (
+            f"`val` and `test` share {len(shared):,} ids, such as {min(shared)}: calibrators are tested on "
+            "examples that they were fitted on"
+        )
+    elif _are_labels_of_same_examples(val.target, test.target):
+        yield (
+            "`val` and `test` have the same labels in the same order: if they are the same examples, calibrators are "
+            "tested on what they were fitted on"
+        )
+
+
+def _are_labels_of_same_examples(labels: Integers, others: Integers) -> bool:
+    """Whether labels (N,) are equal, and in no order that two sets have by design: sorted, or in turn."""
+    if len(labels) < _FEWEST_EXAMPLES or not np.array_equal(labels, others):
+        return False
+    classes = int(labels.max()) + 1
+    changes = int((np.diff(labels) != 0).sum())
+    is_in_turn = bool((labels[classes:] == labels[:-classes]).all()) if classes else True
+    return changes > 2 * classes and not is_in_turn
+
+
+def _describe_rows_of_ood_sets(sets: Mapping[str, Predictions]) -> Iterator[str]:
+    """Lines on rows of validation or test sets that an OOD set holds as well."""
+    ood = [name for name, part in sets.items() if part.kind == "ood"]
+    for name in ("val", "test") if ood else ():
+        if name not in sets:
+            continue
+        hashes = row_hashes(_without_target(sets[name]))
+        for other in ood:
+            rows = row_hashes(_without_target(sets[other]))
+            if shared := int(np.isin(rows, hashes).sum()):
+                yield f"`{other}` and `{name}` share {shared:,} of {len(rows):,} rows of `{other}` (the same scores)"
+
+
+def _without_target(predictions: Predictions) -> Predictions:
+    return replace(predictions, target=np.full_like(predictions.target, -1))
+
+
+def _describe_posterior(name: str, predictions: Predictions) -> Iterator[str]:
+    """A line on class distributions that the labels do not follow."""
+    posterior = predictions.posterior
+    has_label = predictions.target >= 0
+    if posterior is None or has_label.sum() < _FEWEST_LABELS:
+        return
+    wide = posterior[has_label].astype(np.float64)
+    of_labels = wide[np.arange(len(wide)), predictions.target[has_label]]
+    expected = (wide**2).sum(axis=1)
+    error = sqrt(float(((wide**3).sum(axis=1) - expected**2).sum()))
+    if expected.sum() - of_labels.sum() > _FAR * error:
+        yield (
+            f"the posterior of `{name}` gives its labels a probability of {of_labels.mean():.2f}, and "
+            f"{expected.mean():.2f} is expected: are rows and columns in the same order?"
+        )
 
 
 def row_hashes(predictions: Predictions) -> npt.NDArray[np.uint64]:

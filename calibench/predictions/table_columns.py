@@ -24,9 +24,9 @@ from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import are_probabilities
 
 # Columns of numbers beside those of classes that are no classes, where other columns say what they hold.
-_BESIDE = (
+BESIDE = (
     "weight", "weights", "fold", "id", "index", "row", "row_id", "row_ids", "seed", "group", "split", "sample_id",
-    "rowindex",
+    "rowindex", "usage",
 )  # fmt: skip
 _FEW_ROWS = 7  # whose scores may count them by accident
 _IDS = ("id", "ids", "sample_id", "sampleid", "row_id")
@@ -230,7 +230,7 @@ class TableColumns:
         """Columns of classes: those of one prefix where several have it, else all but weights and folds."""
         if places := columns_of_one_beginning([self.names[at] for at in columns]):
             return [columns[place] for place in places]
-        others = [at for at in columns if self.names[at].lower() not in _BESIDE]
+        others = [at for at in columns if self.names[at].lower() not in BESIDE]
         inside = [at for at in columns if self._is_like_probabilities(at)]
         for candidates in (others, inside):
             if 2 <= len(candidates) < len(columns) and self.sum_to_1(candidates):

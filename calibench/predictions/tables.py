@@ -21,6 +21,7 @@ from calibench.predictions.label_tables import (
     arrays_of_labels,
     columns_beside_labels,
 )
+from calibench.predictions.long_tables import refuse_rows_of_other_sets
 from calibench.predictions.pair_tables import ONE_COLUMN, arrays_of_answers, arrays_of_pairs
 from calibench.predictions.reading_notes import describe_left_out, describe_percent, join_lines
 from calibench.predictions.table_columns import TableColumns
@@ -140,5 +141,11 @@ def _arrays_of_lists(table: TableColumns) -> tuple[dict[str, Array], list[str]]:
         table.refuse_names_in_lists(at)
     target = {TARGET: table.array(labels[0])} if labels else {}
     others = [at for at in range(len(table.names)) if at not in (*kept, *labels)]
+    scores = [name for name, values in arrays.items() if values.ndim == 2]
+    refuse_rows_of_other_sets(
+        scores,
+        target,
+        {table.names[at]: table.column(at) for at in others if at not in table.lists},
+    )
     left_out = describe_left_out([table.names[at] for at in others])
     return {**arrays, **target}, [*table.label_lines(labels), left_out]

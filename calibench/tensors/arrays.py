@@ -32,7 +32,7 @@ def as_array(values: Any) -> Array:
     if hasattr(values, "detach"):
         values = values.detach().cpu().resolve_conj().resolve_neg()
         values = values.float() if "bfloat16" in str(values.dtype) else values  # which numpy lacks
-    if np.ma.is_masked(values):
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError("masked values are none: leave their rows out, or fill them.")
     if hasattr(values, "toarray"):
         raise ValueError("a sparse matrix is given, and an array is needed: `.toarray()`.")

@@ -66,8 +66,10 @@ def resolve_labels(
         return ResolvedLabels(np.full(len(scores), UNKNOWN), everything, named, [])
     values = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if values.ndim != 1:
+        remedies = {0: "give a list, in the order of the rows", 2: "use `labels.argmax(1)`?"}
+        remedy = "use `labels.ravel()`" if values.shape[:-1] == (1,) else remedies.get(values.ndim)
         raise ValueError(
-            f"labels must be (N,) class indices, got shape {values.shape}: use `labels.argmax(1)`?"
+            f"labels must be (N,) class indices, got shape {values.shape}: {remedy or remedies[2]}."
         )
     if len(values) != len(scores):
         raise ValueError(
@@ -113,7 +115,7 @@ def keep_unlabelled(labels: ResolvedLabels) -> ResolvedLabels:
 
 
 def _is_absent(value: object) -> bool:
-    return value is None or value != value or str(value) == str(IGNORED)
+    return value is None or str(value) in (str(IGNORED), "<NA>") or value != value
 
 
 def class_indices(

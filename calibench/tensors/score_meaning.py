@@ -9,6 +9,7 @@
     (N, K)    -             rows sum to 1, some below 0     refused likewise
     (N, K)    -             >= 0, rows have one other sum   refused likewise: percent, or votes
     (N, K)    -, or logits  exp(-x), 2^x or 10^x sums to 1  refused: logarithms that are negated, or to another base
+    (N, K)    -, or logits  x / (1 + x) sums to 1, x or e^x refused: odds, or log-odds of each class (K > 2)
     (N, K)    -             anything else                   logits
     (N,)      -             whole numbers alone             refused: classes
     (N,)      -             in [0, 1]                       P(y = 1); confidences where hits are booleans, or named so
@@ -19,7 +20,7 @@ A row sums to 1 if it is off by no more than K / 2 units of the last place that 
 digits, or the spacing of a float type at 1), and by no more than .5.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -205,21 +206,34 @@ def _refuse_other_sums(values: Array, name: str) -> None:
     )
 
 
-_LOGARITHMS = {
-    "negative logarithms of probabilities, exp(-x) of each row sums to 1: give -x": -1.0,
-    "logarithms to base 2, 2^x of each row sums to 1: multiply by ln 2": np.log(2),
-    "logarithms to base 10, 10^x of each row sums to 1: multiply by ln 10": np.log(10),
+_POWERS: Mapping[str, Callable[[Floats], Floats]] = {
+    "negative logarithms of probabilities, exp(-x) of each row sums to 1: give -x": lambda x: (
+        np.exp(-x)
+    ),
+    "logarithms to base 2, 2^x of each row sums to 1: multiply by ln 2": np.exp2,
+    "logarithms to base 10, 10^x of each row sums to 1: multiply by ln 10": lambda x: 10**x,
+    "odds, x / (1 + x) of each row sums to 1: divide x by 1 + x": lambda x: x / (1 + x),
+}
+_LOG_ODDS: Mapping[str, Callable[[Floats], Floats]] = {
+    "log-odds of each class, 1 / (1 + exp(-x)) of each row sums to 1: give these": lambda x: (
+        1 / (1 + np.exp(-x))
+    ),
 }
 
 
 def _refuse_other_logarithms(values: Array, name: str) -> None:
-    """Raise a ValueError for logarithms of probabilities (N, K), N > 1, that are no natural ones, or are negated."""
+    """Raise a ValueError for odds or logarithms of probabilities (N, K), N > 1, that are no natural ones, or negated.
+
+    Log-odds of two classes are logits but for their scale, so these are not looked at.
+    """
     part = values[:_BLOCK].astype(np.float64)
-    if len(part) < 2 or not ((part <= 0).all() or (part >= 0).all()):
+    if len(part) < 2:
         return
-    for description, factor in _LOGARITHMS.items():
-        with np.errstate(over="ignore"):
-            powers = np.exp(factor * part)
+    have_one_sign = bool((part <= 0).all() or (part >= 0).all())
+    readings = {**(_POWERS if have_one_sign else {}), **(_LOG_ODDS if part.shape[1] > 2 else {})}
+    for description, transform in readings.items():
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            powers = transform(part)
         sum_to_one = (np.abs(powers.sum(axis=1) - 1) <= _OFF_OF_LOGARITHMS).all()
         if sum_to_one and (powers.max(axis=1) < 0.99).any():  # saturated rows do so to any base
             wish = spell_argument("scores", "logits")
@@ -307,15 +321,25 @@ def _refuse_sorted_rows(values: Array, meaning: str, name: str) -> None:
     n, k = values.shape
     if n < _FEWEST_SORTED or k < _FEWEST_TOP:
         return
+    if order := order_of_rows(values):
+        raise ValueError(describe_sorted_rows(order, k, meaning, name))
+
+
+def order_of_rows(values: Array) -> str:
+    """Whether each row (N, K) `falls`, or `rises`; empty where some do not, or all are equal."""
     columns = {"falls": values, "rises": values[:, ::-1]}
     order = next((order for order, table in columns.items() if _fall(table)), "")
-    if order and (values != values[0]).any():
-        likeliest = 1 if order == "falls" else k
-        raise ValueError(
-            f"each row of `{name}` {order} from column 1 to column {k}, as sorted scores of the top {k} classes of "
-            f"each example do, and columns of classes are needed: say {spell_argument('scores', meaning)} if column "
-            f"{likeliest} is the likeliest class of all rows."
-        )
+    return order if order and (values != values[0]).any() else ""
+
+
+def describe_sorted_rows(order: str, k: int, meaning: str, name: str) -> str:
+    """The refusal of scores of k classes that are sorted within each row."""
+    likeliest = 1 if order == "falls" else k
+    return (
+        f"each row of `{name}` {order} from column 1 to column {k}, as sorted scores of the top {k} classes of "
+        f"each example do, and columns of classes are needed: say {spell_argument('scores', meaning)} if column "
+        f"{likeliest} is the likeliest class of all rows."
+    )
 
 
 def _fall(values: Array) -> bool:

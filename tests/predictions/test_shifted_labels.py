@@ -50,3 +50,14 @@ def test_labels_of_a_random_network_are_places(networks: int) -> None:
     rng = np.random.default_rng(2)
     for _ in range(networks):
         calibench.evaluate(rng.normal(size=(90, 4)), LABELS + 1)
+
+
+def test_labels_from_minus_1_are_refused_with_both_readings() -> None:
+    logits = np.roll(LOGITS, 1, axis=1)[:, :3]  # of labels 0, 1, 2, which are called -1, 0, 1
+    target = np.random.default_rng(3).integers(0, 3, 90)
+    logits[np.arange(90), target] += 3
+    with pytest.raises(
+        ValueError,
+        match=r"labels run from -1, which is unknown, to 1 beside 3 .*: add 1 in the first",
+    ):
+        calibench.evaluate(logits, target - 1)

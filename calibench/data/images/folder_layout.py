@@ -10,10 +10,10 @@ from calibench.data.layouts import (
     describe_parts,
     looks_like_part,
     name_few,
-    part_of,
     parts_by_name,
 )
 from calibench.data.source import DataError
+from calibench.files.set_names import part_of
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import spell_argument
 

@@ -19,10 +19,11 @@ from calibench.data.images.decode import (
 from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.images.pixels import PixelScale, positive_white
-from calibench.data.layouts import PART_NAMES, describe_parts, part_of
+from calibench.data.layouts import describe_parts
 from calibench.data.source import left_out_caveats
 from calibench.data.splits import held_out_shares, make_splits
 from calibench.data.users_table import lacking_classes
+from calibench.files.set_names import PART_NAMES, part_of
 from calibench.messages.checks import positive_integer
 
 

@@ -20,12 +20,12 @@ from calibench.data.images.decode import (
     read_users_images,
 )
 from calibench.data.images.pixels import Mode, PixelScale, positive_white
-from calibench.data.layouts import describe_parts, part_of
+from calibench.data.layouts import describe_parts
 from calibench.data.source import DataError, left_out_caveats
 from calibench.data.splits import held_out_shares, hold_out_share_of_groups
 from calibench.data.task import Multilabel
 from calibench.data.users_table import open_users_table, require_columns, select_usable_rows
-from calibench.files.set_names import UNKNOWN
+from calibench.files.set_names import UNKNOWN, part_of
 from calibench.messages.checks import positive_integer
 from calibench.messages.spelling import spell_argument
 

@@ -1,0 +1,104 @@
+"""Sets that do not belong together as they are given: the same examples twice, and distributions of other rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibench.cli import main
+
+N = 240
+RANDOM = np.random.default_rng(0)
+LOGITS = 2 * RANDOM.normal(size=(N, 3))
+PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+NAMES = np.array([f"image {i}" for i in range(N)])
+OTHERS = RANDOM.normal(size=(N, 3))
+NEAR = LOGITS + RANDOM.normal(size=LOGITS.shape) / 10
+QUICK = ("--calibrators", "none", "--bootstrap", "0")
+
+
+def printed(
+    folder: Path, capsys: pytest.CaptureFixture[str], *words: str, **sets: dict[str, Any]
+) -> tuple[int, str]:
+    """What `evaluate` of sets that are written as archives returns and prints on stderr."""
+    files = {name: str(folder / f"{name}.npz") for name in sets}
+    for name, arrays in sets.items():
+        np.savez(files[name], **arrays)
+    options = [part.format(**files) for part in words]
+    capsys.readouterr()
+    status = main(["evaluate", files["test"], *options, *QUICK])
+    return status, capsys.readouterr().err
+
+
+TEST = {"logits": LOGITS, "labels": LABELS}
+
+
+@pytest.mark.parametrize(
+    "val",
+    [{"probs": PROBS, "labels": LABELS}, {"probs": PROBS.round(4), "labels": LABELS}],
+    ids=["probabilities", "rounded"],
+)
+def test_the_same_predictions_in_another_spelling_are_no_validation_set(
+    val: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, message = printed(tmp_path, capsys, "--val", "{val}", test=TEST, val=val)
+    assert status == 2
+    assert "hold the same predictions" in message
+
+
+SAME: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "ids": (
+        {**TEST, "ids": NAMES},
+        {"logits": NEAR[::-1], "labels": LABELS[::-1], "ids": NAMES[::-1]},
+        "`val` and `test` share 240 ids, such as image 0: calibrators are tested",
+    ),
+    "labels": (TEST, {"logits": NEAR, "labels": LABELS}, "the same labels in the same order"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_examples_with_other_scores_are_named(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test, val, line = SAME[name]
+    status, message = printed(tmp_path, capsys, "--val", "{val}", test=test, val=val)
+    assert status == 0
+    assert line in message
+
+
+@pytest.mark.parametrize("labels", [np.arange(N) % 3, np.arange(N) // 80], ids=["turns", "sorted"])
+def test_labels_in_an_order_by_design_are_no_same_examples(
+    labels: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test, val = (
+        {"logits": part + 3 * np.eye(3)[labels], "labels": labels} for part in (LOGITS, OTHERS)
+    )
+    assert printed(tmp_path, capsys, "--val", "{val}", test=test, val=val) == (0, "")
+
+
+def test_rows_of_the_test_set_in_an_ood_set_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ood = {"logits": np.concatenate([LOGITS[:40], OTHERS])}
+    _, message = printed(tmp_path, capsys, "--ood", "far={far}", test=TEST, far=ood)
+    assert message == "`far` and `test` share 40 of 280 rows of `far` (the same scores)\n"
+    assert printed(tmp_path, capsys, "--ood", "far={far}", test=TEST, far={"logits": OTHERS}) == (
+        0,
+        "",
+    )
+
+
+@pytest.mark.parametrize("order", [[1, 2, 0], None], ids=["columns", "rows"])
+def test_distributions_in_another_order_are_named(
+    order: list[int] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    posterior = str(tmp_path / "posterior.npy")
+    np.save(posterior, PROBS[:, order] if order else np.roll(PROBS, 1, axis=0))
+    _, message = printed(tmp_path, capsys, "--posterior", posterior, test=TEST)
+    assert "is expected: are rows and columns in the same order?" in message
+    np.save(posterior, PROBS)
+    assert printed(tmp_path, capsys, "--posterior", posterior, test=TEST) == (0, "")
