@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from calibench.data.source import DataError
 from calibench.files.atomic_files import atomic_file
+from calibench.messages.errors import errors_as
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -20,7 +22,8 @@ def load_or_decode(
     """Arrays decoded from files, by `load_or_make`: the files' names, sizes and times of change make the key."""
     digest = hashlib.sha256(settings.encode())
     for path in sources:
-        status = path.stat()
+        with errors_as(f"{path} cannot be read", OSError, kind=DataError):
+            status = path.stat()
         digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return load_or_make(cache, digest.hexdigest(), decode)
 

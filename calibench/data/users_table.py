@@ -12,11 +12,26 @@ from torch import Tensor
 
 from calibench.data.layouts import PART_TITLES, PartFiles, name_few
 from calibench.data.source import DataError, left_out_caveats, made_up_caveats
-from calibench.files.separated_tables import QuotingError
+from calibench.files.separated_tables import QuotingError, is_number
+from calibench.files.set_names import part_of
 from calibench.files.table_file import EXPECTED_TABLES, TABLE_KINDS, TableFile, table_kind
 from calibench.files.tables import open_table
 from calibench.messages.errors import errors_as, label_rows, near_matches
 from calibench.messages.spelling import spell_argument
+
+_NO_LABELS = ("nan", "<na>", "#n/a", "nat")
+_NO_NUMBERS = ("na", "n/a", "none", "null", "?", ".", "-")
+_PART_COLUMNS = (
+    "split",
+    "set",
+    "subset",
+    "partition",
+    "part",
+    "phase",
+    "data_split",
+    "dataset",
+    "usage",
+)
 
 
 def open_users_table(path: Path, expected: str, **options: Any) -> TableFile:
@@ -90,6 +105,52 @@ def select_usable_rows(
 def find_empty_cells(rows: np.ndarray, cells: np.ndarray, cell_title: str) -> dict[int, str]:
     """Problems of rows with an empty cell in a column of texts (N,), by row."""
     return dict.fromkeys(rows[cells == ""].tolist(), f"{cell_title} is empty")
+
+
+def find_missing_labels(rows: np.ndarray, labels: np.ndarray, cell_title: str) -> dict[int, str]:
+    """Problems of rows whose label (N,) is a text that stands for none, such as `nan`, by row.
+
+    `NA` and `None` stand for none beside numbers; beside names they may be a class.
+    """
+    present = np.array([str(label).strip() for label in labels], dtype=object)
+    lower = np.array([text.lower() for text in present], dtype=object)
+    are_numbers = all(map(is_number, {*lower} - {*_NO_LABELS, *_NO_NUMBERS, ""}))
+    missing = [*_NO_LABELS, *(_NO_NUMBERS if are_numbers else ())]
+    places = np.flatnonzero(np.isin(lower, missing))
+    return {
+        int(rows[at]): f"{cell_title} is `{present[at]}` (rename it if it is a class)"
+        for at in places
+    }
+
+
+def refuse_column_of_parts(path: Path, used: Collection[str], **options: Any) -> None:
+    """Raise a DataError for a file of all parts, in which a column says which rows are for training and for testing."""
+    table = open_users_table(path, "a table", **options, is_silent=True)
+    names = [name for name in table.names if name.lower() in _PART_COLUMNS and name not in used]
+    frame = table.frame(names, names) if names else {}
+    for name in names:
+        parts = {str(cell) for cell in frame[name]} - {""}
+        if len(parts) > 1 and all(map(part_of, parts)):
+            first = min(parts)
+            writing = f"`t[t[{name!r}] == {first!r}].to_csv('{first}.csv', index=False)`"
+            raise DataError(
+                f"{path}: `{name}` says that rows are of {' and '.join(sorted(parts))}: write each part to a file of "
+                f"its own, {writing}, or leave the column out to split the rows anew."
+            )
+
+
+def describe_doubtful_classes(names: Sequence[str]) -> list[str]:
+    """Caveats of classes that differ by capitals alone, join others, or are called as what is missing is."""
+    caveats, lower = list[str](), [name.casefold() for name in names]
+    if alike := [name for name in names if lower.count(name.casefold()) > 1]:
+        caveats.append(f"classes differ by capitals alone: {name_few(alike)}")
+    for name in names:
+        parts = {part.strip() for sign in "|;,+" for part in name.split(sign)} - {name}
+        if len(parts) > 1 and parts <= {*names}:
+            caveats.append(f"the class `{name}` joins others: examples of several labels?")
+    if missing := [name for name in names if name.lower() in _NO_NUMBERS]:
+        caveats.append(f"a class is called {name_few(missing)}: are these rows without a label?")
+    return caveats
 
 
 def find_unknown_labels(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
 from calibench.data.images.image_files import SUFFIXES, count_suffixes, is_hidden, list_files
@@ -170,6 +171,22 @@ def _list_part(layout: FolderLayout, part: str, folder: Path) -> None:
         layout.notes.append(f"not used: {names} of {folder.name}, outside of the class folders")
 
 
+def _describe_inner_folders(layout: FolderLayout) -> list[str]:
+    """A line on classes that hold folders of images and no image beside these: the folders may be the classes."""
+    folders = {name: _subfolders(layout.folder / name) for name in layout.classes}
+    plain = {
+        path.parent.name for path in layout.files["train"] if path.parent.parent == layout.folder
+    }
+    inner = {name: paths for name, paths in folders.items() if paths and name not in plain}
+    names = [{path.name for path in paths} for paths in inner.values()]
+    if not inner or any(first & second for first, second in combinations(names, 2)):
+        return []  # folders of one name in several classes have a line of their own
+    listed = "; ".join(
+        f"{name}: {name_few(sorted(path.name for path in paths))}" for name, paths in inner.items()
+    )
+    return [f"folders in classes count as these ({listed}): move them up if they are the classes"]
+
+
 def _note_unused(layout: FolderLayout, folders: Sequence[Path]) -> None:
     for path in folders:
         count = len(list_files(path)[0])
@@ -181,6 +198,7 @@ def _note_unused(layout: FolderLayout, folders: Sequence[Path]) -> None:
         if names:
             layout.notes.append(f"not used: {name_few(names)}")
         return
+    layout.notes += _describe_inner_folders(layout)
     inner = [
         frozenset(path.name for path in _subfolders(layout.folder / name))
         for name in layout.classes

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from calibench.data.batch import Examples, Splits
+from calibench.data.copies import describe_copies
 from calibench.data.images.augment import centre_crop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
 from calibench.data.images.decode import (
@@ -22,7 +23,7 @@ from calibench.data.images.pixels import PixelScale, positive_white
 from calibench.data.layouts import describe_parts
 from calibench.data.source import left_out_caveats
 from calibench.data.splits import held_out_shares, make_splits
-from calibench.data.users_table import lacking_classes
+from calibench.data.users_table import describe_doubtful_classes, lacking_classes
 from calibench.files.set_names import PART_NAMES, part_of
 from calibench.messages.checks import positive_integer
 
@@ -67,6 +68,9 @@ class _OwnImageDataModule(ImageDataModule, ABC):
         self.inventory.insert(0, line)
         self.add_caveats(describe_sameness(splits.train.inputs, self.decode))
         self.add_caveats(lacking_classes(splits, self.class_names))
+        self.add_caveats(describe_doubtful_classes(self.class_names))
+        if self.decode is None:
+            self.add_caveats(describe_copies(splits, "images"))
 
     def add_caveats(self, lines: Sequence[str]) -> None:
         """Add lines that results repeat, each once."""

@@ -12,6 +12,7 @@ import torch
 
 from calibench.data import users_table
 from calibench.data.batch import Examples, Splits
+from calibench.data.copies import describe_copies
 from calibench.data.layouts import find_part_files
 from calibench.data.source import DataError, locate_file
 from calibench.data.splits import held_out_shares, make_splits
@@ -106,6 +107,7 @@ def read_columns(
     texts = [frame[name].to_numpy(object) for name in names]
     for name, cells in zip(names, texts, strict=True):
         problems = users_table.find_empty_cells(table.rows, cells, f"column `{name}`") | problems
+    problems = users_table.find_missing_labels(table.rows, texts[0], f"column `{label}`") | problems
     labels, groups = texts if group else (*texts, None)
     feature_names = [name for feature in like for name in feature.names]
     return Columns(
@@ -178,6 +180,13 @@ class TableParts:
         for name, size in (("val_size", val_size), ("test_size", test_size)):
             if size is not None:
                 self._held_out[name.removesuffix("_size")] = positive_integer(name, size)
+        if [*self._files.paths] == ["train"]:
+            users_table.refuse_column_of_parts(
+                self._files.paths["train"],
+                (label_column, *(features or ())),
+                separator=separator,
+                quotes=quotes,
+            )
         self._train = train = self._read(self._files.paths["train"])
         users_table.check_labels(train.labels, train_file, label_column)
         if train.groups is not None and len({*train.groups}) == len(train.rows):
@@ -216,6 +225,8 @@ class TableParts:
         }
         self.inventory.insert(0, self._files.describe(counts, len(self.class_names)))
         self.caveats += users_table.lacking_classes(splits, self.class_names)
+        self.caveats += users_table.describe_doubtful_classes(self.class_names)
+        self.caveats += describe_copies(Splits(*splits), "rows")
         return Splits(*splits)
 
     def _read(

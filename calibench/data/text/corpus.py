@@ -105,6 +105,7 @@ def read_text_table(
     if label is not None:
         labels = frame[label].to_numpy(object)
         problems |= users_table.find_empty_cells(table.rows, labels, "the label")
+        problems |= users_table.find_missing_labels(table.rows, labels, "the label")
     if classes is not None:
         problems = users_table.find_unknown_labels(table.rows, labels, classes) | problems
     good, caveats = users_table.select_usable_rows(path, table.rows, problems, skip=skip)

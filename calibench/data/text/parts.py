@@ -12,8 +12,10 @@ from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_tex
 from calibench.data.users_table import (
     check_labels,
     class_numbers,
+    describe_doubtful_classes,
     drop_unlabelled_parts,
     lacking_classes,
+    refuse_column_of_parts,
 )
 
 
@@ -69,6 +71,10 @@ class TextParts:
         }
         self._files, self.caveats = drop_unlabelled_parts(files, label_column, **options)
         self.inventory = list(self._files.notes)
+        if [*self._files.paths] == ["train"]:
+            refuse_column_of_parts(
+                self._files.paths["train"], (label_column, *text_columns), **options
+            )
         self._train = self._table(self._files.paths["train"])
         check_labels(self._train.labels, train_file, label_column)
         self.class_names = sorted({*self._train.labels})
@@ -84,6 +90,7 @@ class TextParts:
         counts = {part: len(getattr(splits, part).texts) for part in splits._fields}
         self.inventory.insert(0, self._files.describe(counts, len(self.class_names)))
         self.caveats += lacking_classes(splits, self.class_names)
+        self.caveats += describe_doubtful_classes(self.class_names)
         return splits
 
     def read_unlabelled(self, file: str) -> list[str]:

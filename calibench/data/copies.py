@@ -1,0 +1,52 @@
+"""Copies of examples: validation and test examples that are training examples, and one input in several classes."""
+
+from typing import Literal
+
+import numpy as np
+
+from calibench.data.batch import Examples, Splits
+from calibench.data.layouts import PART_TITLES
+
+_SAME = {"images": "the same pixels", "rows": "the same inputs and label"}
+_TIMES = (
+    2  # as many copies as within the training rows, which equal ones of few values have by chance
+)
+
+
+def describe_copies(splits: Splits, unit: Literal["images", "rows"]) -> list[str]:
+    """Caveats of splits whose inputs are in memory: a line for each part with training examples, and one on classes."""
+    has_labels = unit == "rows"
+    hashes = {
+        part: _hash_examples(split, has_labels=has_labels)
+        for part, split in zip(PART_TITLES, splits, strict=True)
+    }
+    train = hashes["train"]
+    by_chance = 1 - len(np.unique(train)) / max(1, len(train)) if has_labels else 0.0
+    caveats = list[str]()
+    for part in ("val", "test"):
+        copies = int(np.isin(hashes[part], train).sum())
+        if copies > _TIMES * by_chance * len(hashes[part]):
+            title = PART_TITLES[part]
+            caveats.append(
+                f"{copies} of {len(hashes[part])} {title} {unit} are training {unit} too ({_SAME[unit]})"
+            )
+    if not has_labels and (number := _count_in_several_classes(splits, [*hashes.values()])):
+        caveats.append(f"{number} images have copies in another class ({_SAME[unit]})")
+    return caveats
+
+
+def _hash_examples(examples: Examples, *, has_labels: bool) -> np.ndarray:
+    """Hashes (N,) of inputs, with labels or without."""
+    rows = examples.inputs.flatten(1).numpy()
+    labels = examples.target.tolist() if has_labels else [0] * len(rows)
+    hashes = (hash((row.tobytes(), label)) for row, label in zip(rows, labels, strict=True))
+    return np.fromiter(hashes, np.int64, len(rows))
+
+
+def _count_in_several_classes(splits: Splits, hashes: list[np.ndarray]) -> int:
+    """The number of examples that have the input of another one, of another class."""
+    pairs = np.stack(
+        [np.concatenate(hashes), np.concatenate([split.target.numpy() for split in splits])]
+    )
+    inputs, counts = np.unique(np.unique(pairs, axis=1)[0], return_counts=True)
+    return int(np.isin(pairs[0], inputs[counts > 1]).sum())
