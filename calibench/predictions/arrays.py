@@ -41,6 +41,7 @@ from calibench.tensors.labels import (
     resolve_labels,
 )
 from calibench.tensors.score_meaning import (
+    EXACT_SUM,
     LOGITS,
     NEEDS_PROBABILITIES,
     PROBS,
@@ -150,7 +151,7 @@ def predictions_of(
         others = {key: part for key, part in arrays.items() if _role_of(key) not in (role, TARGET)}
         refuse_classes_beside_scores(others, values, name)
         _refuse_rows_of_other_sets(others, roles, name)
-    labels = as_array(roles[TARGET]) if TARGET in roles else None
+    labels = _without_axis_of_one(as_array(roles[TARGET]), values) if TARGET in roles else None
     task_of_file = task or metadata.get("task")
     values, labels, line = _flatten_positions(values, labels)
     lines.append(line)
@@ -259,6 +260,12 @@ def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:
     return next(names, role).replace(UNDECLARED, "scores")
 
 
+def _without_axis_of_one(labels: Array, values: Array) -> Array:
+    """Labels (N,) in place of (1, N), as MATLAB has them; others as they are."""
+    is_row = labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1] in values.shape
+    return labels[0] if is_row and values.ndim == 2 and len(values) > 1 else labels
+
+
 def _or_unknown(labels: Array | None, values: Array) -> Array:
     return np.full(len(values), UNKNOWN) if labels is None else labels
 
@@ -271,11 +278,13 @@ def _without_unknown(
         labels is None
         or labels.ndim != 2
         or labels.shape != values.shape
-        or labels.dtype.kind not in REAL
+        or labels.dtype.kind not in (*REAL, "b")
     ):
         return labels, ""
     if task == MULTICLASS and np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all():
         return labels.argmax(axis=1), ""
+    if labels.dtype.kind == "b":
+        return labels, ""
     are_missing = np.isnan(labels)
     line = f"{int(are_missing.sum())} of {labels.size} labels are NaN: unknown"
     return np.where(are_missing, UNKNOWN, labels), line if are_missing.any() else ""
@@ -361,7 +370,7 @@ def _as_table(
         hint = (
             ": `.astype(float)` makes numbers of them"
             if are_texts
-            else _describe_members(values.shape, shape)
+            else _describe_members(values, shape)
         )
         raise ValueError(
             f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}{hint}."
@@ -369,8 +378,9 @@ def _as_table(
     return values, declaration
 
 
-def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
+def _describe_members(values: Array, labels: Sequence[int]) -> str:
     """The advice on scores (M, N, K) of members, or draws (N, M, K), of N labels; empty of other scores."""
+    shape = values.shape
     if len(shape) == len(labels) + 1 > 2 and tuple(shape[1:]) == tuple(labels):
         return ": if axis 0 is of classes, move it, `np.moveaxis(probs, 0, 1)`"
     if len(shape) == len(labels) == 1 and 1 < shape[0] // labels[0] == shape[0] / labels[0]:
@@ -380,12 +390,24 @@ def _describe_members(shape: Sequence[int], labels: Sequence[int]) -> str:
         return (
             ": if axis 0 is of labels, each with P(absent) and P(present), take `probs[..., 1].T`"
         )
-    if len(shape) != 3 or len(labels) != 1 or (shape[0] == labels[0]) == (shape[1] == labels[0]):
+    return _describe_axis_of_members(values, labels) if len(shape) == 3 and len(labels) == 1 else ""
+
+
+def _describe_axis_of_members(values: Array, labels: Sequence[int]) -> str:
+    """The advice on scores of members or draws in any order of the axes, of which that of N examples is known."""
+    examples = [axis for axis in range(3) if values.shape[axis] == labels[0]]
+    if len(examples) != 1:
         return ""
-    axis = int(shape[0] == labels[0])
+    others = [axis for axis in range(3) if axis != examples[0]]
+    inside = values.dtype.kind == "f" and bool(((values >= 0) & (values <= 1 + EXACT_SUM)).all())
+    sums = [axis for axis in others if inside and np.allclose(values.sum(axis=axis), 1, atol=1e-2)]
+    classes = sums[0] if len(sums) == 1 else others[-1]
+    (members,) = {*others} - {classes}
+    turned = ".T" * (classes < examples[0])
+    of_logits = f", or `scipy.special.softmax(logits, {classes}).mean({members}){turned}` of logits"
     return (
-        f": if axis {axis} is of members or draws, average their probabilities, `probs.mean({axis})`, "
-        f"or `scipy.special.softmax(logits, -1).mean({axis})` of logits"
+        f": if axis {members} is of members or draws, average their probabilities, `probs.mean({members}){turned}`"
+        f"{'' if sums else of_logits}"
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 import torch
 
 import calibench
@@ -42,12 +44,6 @@ SORTED = np.take_along_axis(PROBS, TOP, axis=1)
 IMAGES = np.array([f"image_{i}.png" for i in range(N)])
 SHUFFLED = np.random.default_rng(1).permutation(N)
 ODDS = PROBS / (1 - PROBS)
-
-
-def read_with(file: str, words: str) -> float:
-    """The NLL of a file where the user types what a refusal says."""
-    name, _, value = words.partition("=")
-    return nll_of(file, **{name: (value,) if name == "keys" else value})
 
 
 REFUSED: dict[str, tuple[Writer, str]] = {
@@ -250,3 +246,43 @@ def test_rows_of_a_list_are_a_table(tmp_path: Path) -> None:
     assert calibench.evaluate(rows, bootstrap=0).value("NLL") == pytest.approx(NLL, abs=1e-6)
     file = write_table(tmp_path / "t.csv", **BY_NAME, label=TEXTS)
     assert calibench.evaluate(file, bootstrap=0).value("NLL") == pytest.approx(NLL, abs=1e-6)
+
+
+@pytest.mark.parametrize("axes", ["MNK", "NMK", "NKM", "MKN", "KNM", "KMN"])
+def test_what_makes_rows_of_members_works(axes: str, tmp_path: Path) -> None:
+    logits = LOGITS + np.random.default_rng(5).normal(size=(4, N, 3))
+    members = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    right = float(-np.log(members.mean(0)[np.arange(N), LABELS]).mean())
+    probs = members.transpose(["MNK".index(axis) for axis in axes])
+    with pytest.raises(ValueError, match="average their probabilities") as caught:
+        read(archive(probs=probs, labels=LABELS)(tmp_path))
+    words = str(caught.value).split("`")
+    averaged = eval(words[-2], {"probs": probs})  # as the user types it
+    file = archive(probs=averaged, labels=LABELS)(tmp_path)
+    assert nll_of(file) == pytest.approx(right, abs=1e-6)
+
+
+def test_arrays_of_matlab_are_turned(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"have a row for each class.*`probs\.T`"):
+        read(archive(probs=PROBS.T, labels=LABELS[None])(tmp_path))
+    file = archive(probs=PROBS, labels=LABELS[None])(tmp_path)
+    assert nll_of(file) == pytest.approx(NLL, abs=1e-6)
+    one_hot = archive(probs=PROBS, labels=np.eye(3, dtype=bool)[LABELS])(tmp_path)
+    assert nll_of(one_hot, task="multiclass") == pytest.approx(NLL, abs=1e-6)
+
+
+@pytest.mark.parametrize(("version", "reader"), [(5, "scipy.io.loadmat"), (7, "h5py.File")])
+def test_either_file_of_matlab_is_converted_by_what_reads_it(
+    version: int, reader: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "t.mat"
+    if version == 5:
+        scipy.io.savemat(file, {"probs": PROBS, "labels": LABELS})
+    else:
+        with h5py.File(file, "w", userblock_size=512) as arrays:
+            arrays["probs"], arrays["labels"] = PROBS.T, LABELS[None]
+    with pytest.raises(ValueError, match=reader) as caught:
+        read(str(file))
+    code = str(caught.value).split("`")[3].replace("x.npz", str(tmp_path / "x.npz"))
+    exec(code, {"np": np, "scipy": scipy, "h5py": h5py})
+    assert nll_of(str(tmp_path / "x.npz")) == pytest.approx(NLL, abs=1e-6)
