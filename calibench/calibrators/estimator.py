@@ -20,6 +20,7 @@ from calibench.messages.errors import near_matches
 from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import Floats, names_of_columns
 from calibench.tensors.labels import class_order
+from calibench.tensors.row_names import refuse_shuffled_rows
 
 _NESTED = "calibrator__"  # what scikit-learn's names of a calibrator's arguments begin with
 _ARGUMENTS_OF_OTHERS = {
@@ -76,6 +77,7 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Raises:
             ValueError: If there is not one label for each column.
         """
+        refuse_shuffled_rows(X, y, "X", "y")
         self.classes_, target = np.unique(np.asarray(y), return_inverse=True)
         logits = np.asarray(self._in_order_of_classes(X))
         if len(self.classes_) != logits.shape[1]:

@@ -20,6 +20,7 @@ from calibench.tensors.arrays import Array, Floats
 
 CONFIDENCE, CORRECT = "confidence", "correct"
 _HALF_OF_PERCENT, _PERCENT = 50, 100
+_FEWEST_LOW, _FAR = 40, 3  # low confidences, and standard errors of a correlation
 CLASSES_OF_PAIRS = ("wrong", "right")
 NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every class are needed"
 # What other people call them.
@@ -108,8 +109,23 @@ def pairs_of(arrays: Mapping[str, Array], notes: list[str] | None = None) -> Con
         describe_left_out([name for name in arrays if name not in names_by_role.values()]),
     ]
     pairs = ConfidencePairs(confidence, correct)  # type: ignore[arg-type]
-    say_readings(lines, notes)
+    say_readings([*lines, _describe_folded(pairs)], notes)
     return pairs
+
+
+def _describe_folded(pairs: ConfidencePairs) -> str:
+    """A line on confidences below a half that are right the more often the lower they are; else empty."""
+    is_low = pairs.confidence < 0.5
+    confidence, correct = pairs.confidence[is_low], pairs.correct[is_low].astype(float)
+    if len(confidence) < _FEWEST_LOW or not np.ptp(confidence) or not np.ptp(correct):
+        return ""
+    correlation = float(np.corrcoef(confidence, correct)[0, 1])
+    if correlation > -_FAR / np.sqrt(len(confidence)):
+        return ""
+    return (
+        "confidences below .5 are right more often the lower they are: if they are P(y = 1) of two classes, give "
+        "max(p, 1 - p)"
+    )
 
 
 def predictions_of_confidences(arrays: Mapping[str, Array], clip: float) -> Predictions | None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.arrays import HARD, NAMES, REAL, SCORES_OF_ANY_KIND, TARGET
 from calibench.predictions.confidence_pairs import (
     ANSWERS,
@@ -17,6 +18,7 @@ from calibench.predictions.table_columns import TableColumns
 from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import PROBS
 
+_FEWEST_ROWS = 20
 ONE_COLUMN = (*NAMES[PROBS], *SCORES_OF_ANY_KIND, "p", "max_prob", "msp")
 """Names of one column of probabilities, beside hits."""
 
@@ -66,10 +68,33 @@ def arrays_of_answers(table: TableColumns) -> tuple[dict[str, Array], list[str]]
     scores = [at for at in rest if not table.is_no_score(at)]
     if len(scores) >= 2 and table.sum_to_1(table.class_columns(scores)):
         return None
+    _refuse_scores_of_one_class(table, confidence[0], answer[0], truth[0])
     hits, line = _compare(table, *answer, *truth)
     cells = np.asarray(table.column(confidence[0]).to_numpy())
     left_out = describe_left_out([table.names[at] for at in rest])
     return {table.names[confidence[0]]: cells, CORRECT: hits}, [line, left_out]
+
+
+def _refuse_scores_of_one_class(
+    table: TableColumns, confidence: int, answer: int, truth: int
+) -> None:
+    """Raise a ValueError for confidences that are below a half just where one of two answers is given: P(y = 1)."""
+    answers, truths = (table.labels(at).astype(str) for at in (answer, truth))
+    classes = np.unique(answers)
+    values = table.numeric(confidence).to_numpy(float)
+    if len(classes) != 2 or len({*truths} | {*answers}) != 2 or len(values) < _FEWEST_ROWS:
+        return
+    low, high = (values[answers == name] for name in classes)
+    (low_name, high_name) = classes if low.max() < 0.5 else classes[::-1]
+    low, high = (low, high) if low.max() < 0.5 else (high, low)
+    if low.max() < 0.5 <= high.min():
+        name, label = table.names[confidence], table.names[truth]
+        keys = spell_argument("keys", f"probs={name} target={label}")
+        raise ValueError(
+            f"`{name}` is below .5 in all rows of `{table.names[answer]}` {low_name} and not below in those of "
+            f"{high_name}, as P({high_name}) is: {keys} reads it so; write confidences in the answer, max(p, 1 - p), "
+            "beside `correct` otherwise."
+        )
 
 
 def arrays_of_predicted_class(

@@ -1,6 +1,5 @@
 """Predictions from what a Python program has: arrays, tensors, data frames, series, lists, dictionaries."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,6 +47,7 @@ from calibench.predictions.tables import arrays_of_table, holds_labels
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, as_array, names_of_columns
 from calibench.tensors.labels import class_order
+from calibench.tensors.row_names import refuse_shuffled_rows
 
 
 def from_python(
@@ -105,7 +105,7 @@ def _read_values(
     options, notes = dict(options), options["notes"]
     keys = options.pop("keys")
     roles = [role.partition("=")[0] for role in keys]
-    _refuse_shuffled_rows(values, labels)
+    refuse_shuffled_rows(values, labels)
     if labels is None and hasattr(values, "_asdict"):  # a named tuple, as `Trainer.predict` gives
         fields = values._asdict()
         values = {name: part for name, part in fields.items() if not isinstance(part, Mapping)}
@@ -224,37 +224,6 @@ def _refuse_columns_of_whole_numbers(values: Any, array: Array) -> None:
             f"whole numbers are in {list_quoted(counts)}, and fractions in {list_quoted(others)}: give the columns of "
             f"the classes alone, `scores[{scores_alone}]`."
         )
-
-
-def _refuse_shuffled_rows(values: Any, labels: Any) -> None:
-    """Raise a ValueError where the rows of scores and labels of pandas have the same names, in different orders."""
-    indices = [_names_of_rows(part) for part in (values, labels)]
-    if any(index is None for index in indices) or indices[0].equals(indices[1]):
-        return
-    names = [[*index] for index in indices]
-    n = len(names[0])
-    if n != len(names[1]):
-        return
-    are_same = Counter(names[0]) == Counter(names[1])
-    shared = {*names[0]} & {*names[1]}
-    moved = [name for name, other in zip(*names, strict=True) if name in shared and name != other]
-    if [*range(n)] not in names and not are_same and 2 * len(moved) > n:
-        raise ValueError(
-            f"scores and labels share {len(shared)} of {n} names of rows, in different orders: give "
-            "`labels.reindex(scores.index)` if rows belong together by them, or `labels.to_numpy()` if by their order."
-        )
-    if are_same:
-        raise ValueError(
-            "scores and labels have the same index in different orders: give `labels.loc[scores.index]` if rows belong "
-            "together by it, or `labels.to_numpy()` if by their order."
-        )
-
-
-def _names_of_rows(values: Any) -> Any:
-    """The index of the rows of what pandas holds, or of an array with coordinates; None without such."""
-    if hasattr(values, "coords") and getattr(values, "ndim", 0) in (1, 2):
-        values = values.to_pandas()
-    return values.index if hasattr(values, "iloc") else None
 
 
 def _in_order_of_scores(labels: Any, names: Sequence[str] | None) -> Any:

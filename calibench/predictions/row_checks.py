@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from calibench.runs import Predictions
-from calibench.tensors.arrays import Integers
+from calibench.tensors.arrays import Booleans, Integers
 from calibench.tensors.row_copies import are_coarse, hash_rows, is_saturated
 
 _FEWEST_LABELS = 20  # labels that are not of one class by chance
 _FAR = 6  # standard deviations from an expected sum
+_BLOCKS, _FEWEST_OF_BLOCK, _MOST_OF_BLOCK = 8, 50, 0.8
 _FEWEST_EXAMPLES = 200  # fewer say little of chance
 
 
@@ -109,6 +111,40 @@ def row_hashes(predictions: Predictions) -> npt.NDArray[np.uint64]:
     return hash_rows(values, predictions.target)[~is_saturated(predictions.logits)]
 
 
+def _describe_blocks(
+    name: str, hits: Booleans, predicted: Integers, target: Integers
+) -> Iterator[str]:
+    """A line on a part of the rows whose labels are those of chance where others are not: of other rows, perhaps."""
+    is_sorted = (np.diff(target) != 0).sum() <= 2 * target.max()
+    if len(target) < _BLOCKS * _FEWEST_OF_BLOCK or is_sorted:
+        return
+    edges = np.linspace(0, len(target), _BLOCKS + 1).astype(int)
+    blocks = [slice(start, end) for start, end in pairwise(edges.tolist())]
+    are_chance = [_is_chance(hits[block], predicted[block], target[block]) for block in blocks]
+    if all(are_chance) or not any(are_chance):
+        return
+    rows = np.repeat(are_chance, np.diff(edges))
+    chance, other = hits[rows].mean(), hits[~rows].mean()
+    error = sqrt(other * (1 - other) / (~rows).sum() + chance * (1 - chance) / rows.sum())
+    if other - chance > _FAR * error:
+        place = are_chance.index(True)
+        last = next((at for at in range(place, _BLOCKS) if not are_chance[at]), _BLOCKS)
+        yield (
+            f"`{name}` has an accuracy of {100 * chance:.1f} % in rows {edges[place]} to {edges[last]}, as by chance, "
+            f"and of {100 * other:.1f} % in others: are all rows and labels in the same order?"
+        )
+
+
+def _is_chance(hits: Booleans, predicted: Integers, target: Integers) -> bool:
+    """Whether classes are predicted as often as by chance, where no class has nearly all labels."""
+    counts = np.bincount(target)
+    shares = (
+        np.bincount(predicted, minlength=len(counts))[: len(counts)] @ counts / len(target) ** 2
+    )
+    is_varied = counts.max() <= _MOST_OF_BLOCK * len(target)
+    return bool(is_varied and hits.mean() <= shares + 2 * sqrt(shares * (1 - shares) / len(target)))
+
+
 def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
     has_label = predictions.target >= 0
     target = predictions.target[has_label]
@@ -129,3 +165,5 @@ def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
             f"`{name}` has an accuracy of {100 * accuracy:.1f} %, which is that of chance ({100 * chance:.1f} %): "
             "are rows and labels in the same order?"
         )
+    else:
+        yield from _describe_blocks(name, predicted == target, predicted, target)

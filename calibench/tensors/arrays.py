@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from calibench.messages.errors import near_matches
 from calibench.tensors.labels import class_indices, indices_of_names
+from calibench.tensors.row_names import refuse_shuffled_arguments
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating]
@@ -105,6 +106,7 @@ def take_any_arrays(function: F) -> F:
         if are_tensors and classes is None:
             return function(*args, **kwargs)
         first = next(value for value in arguments.values() if value is not None)
+        refuse_shuffled_arguments(arguments)
         device = first.device if isinstance(first, Tensor) else None
         column_names = names_of_columns(first) if classes is None else classes
         for name, value in arguments.items():
