@@ -39,10 +39,13 @@ class LabelPlaces(NamedTuple):
 
 def describe_labels_as_predicted(labels: LabelPlaces, values: Array, meaning: str) -> str:
     """A line on labels that are all the likeliest class where the probabilities expect errors; else empty."""
-    rows = labels.places >= 0
+    rows = np.flatnonzero(labels.places >= 0)
     target = labels.places[rows]
-    if len(target) < _FEWEST_ROWS or (values[rows].argmax(axis=1) != target).any():
+    if len(target) < _FEWEST_ROWS:
         return ""
+    for part in (rows[:_FEWEST_ROWS], rows):  # the first rows mostly say it
+        if (values[part].argmax(axis=1) != labels.places[part]).any():
+            return ""
     expected = float(_probabilities(values[rows], meaning).max(axis=1).sum())
     if len(target) - expected < _FEWEST_ERRORS:
         return ""

@@ -42,7 +42,7 @@ _OBJECT_AS_TEXT = re.compile(rb"[\[{]\s*[\"'{]")  # in a cell of CSV
 _START = 2**16  # bytes that say whether there are such cells
 _HARNESS = {"target", "filtered_resps"}
 # Lists of classes beside their scores: of zero-shot pipelines and of predictions in the cloud.
-_LISTS_OF_CLASSES = ("labels", "classes", "displayNames", "label")
+_LISTS_OF_CLASSES = ("labels", "classes", "class_names", "displayNames", "label")
 _LISTS_OF_SCORES = ("scores", "confidences", "probabilities", "probs", "prob")
 _INSTANCE, _PREDICTION = "instance", "prediction"
 

@@ -319,6 +319,13 @@ def _describe_unknown(texts: Sequence[str], unknown: str, classes: Sequence[str]
     """The refusal of a label that is no class: the rows that have it, and a near name or what to do with them."""
     if not classes:
         return f"labels must be class indices 0, 1, ..., got '{unknown}'."
+    distinct = sorted({*texts})
+    if are_numbered(classes) and len(distinct) == len(classes):
+        says = spell_classes([*distinct[:_SHOWN], *["..."] * (len(distinct) > _SHOWN)])
+        return (
+            f"labels are names, {_list(distinct)}, and columns are numbered, {_list(classes)}: say {says} in "
+            "the order of the columns."
+        )
     rows = [row for row, text in enumerate(texts) if text == unknown]
     places = f"row{'s' if len(rows) > 1 else ''} {_list(rows, 5)} ({len(rows)} of {len(texts)})"
     near = near_matches(unknown, classes)

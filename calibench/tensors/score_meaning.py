@@ -41,6 +41,7 @@ _MOST_DIGITS = 7
 _TEXT = 1e-7  # of a value: what nine digits of a float32 leave
 _OFF_OF_LOGARITHMS = 1e-3  # of a sum of probabilities whose logarithms have four decimals
 _FEWEST_SORTED, _FEWEST_TOP = 20, 4  # rows and columns that are sorted by no accident
+_LEAST_BELOW_0 = 1e-5  # of probabilities
 _BLOCK = 1 << 20  # values that are looked at together
 
 
@@ -271,6 +272,11 @@ def check_probabilities(values: Array, name: str) -> None:
     if len(missing):
         raise ValueError(
             f"`{name}` hold NaN in row {missing[0]} ({len(missing)} of {len(values)} rows): leave these rows out."
+        )
+    if -_LEAST_BELOW_0 < values.min(initial=0) < 0:
+        raise ValueError(
+            f"`{name}` are below 0 by no more than {-values.min():.2g}, as rounding leaves them: `probs.clip(0)`, or "
+            f"say {spell_argument('scores', 'logits')} if these are logits."
         )
     if not (values >= 0).all():
         raise ValueError(

@@ -286,3 +286,27 @@ def test_either_file_of_matlab_is_converted_by_what_reads_it(
     code = str(caught.value).split("`")[3].replace("x.npz", str(tmp_path / "x.npz"))
     exec(code, {"np": np, "scipy": scipy, "h5py": h5py})
     assert nll_of(str(tmp_path / "x.npz")) == pytest.approx(NLL, abs=1e-6)
+
+
+def test_names_of_numbered_columns_are_said_as_the_refusal_has_them(tmp_path: Path) -> None:
+    file = table(**{f"prob_{k}": PROBS[:, k] for k in range(3)}, label=TEXTS)(tmp_path)
+    with pytest.raises(ValueError, match=r"columns are numbered, 0, 1, 2: say `classes=\['neg',"):
+        read(file)
+    assert nll_of(file, keys=("classes=neg,neu,pos",)) == pytest.approx(NLL, abs=1e-6)
+
+
+def test_names_of_classes_in_each_record_are_its_order(tmp_path: Path) -> None:
+    def record(i: int) -> dict[str, Any]:
+        return {
+            "probs": PROBS[i, ORDER].tolist(),
+            "class_names": [NAMES[k] for k in ORDER],
+            "label": TEXTS[i],
+        }
+
+    right = float(-np.log(PROBS[np.arange(60), LABELS[:60]]).mean())
+    assert nll_of(records(record)(tmp_path)) == pytest.approx(right, abs=1e-6)
+
+
+def test_probabilities_just_below_0_say_how_they_are_clipped(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"below 0 by no more than 1e-09, .*`probs\.clip\(0\)`"):
+        read(archive(probs=np.where(PROBS < 1e-3, -1e-9, PROBS), labels=LABELS)(tmp_path))

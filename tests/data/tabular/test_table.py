@@ -262,7 +262,10 @@ def test_rows_with_an_empty_cell_can_be_left_out(tmp_path: Path) -> None:
     file = table(tmp_path / "all.csv", rows=(",200,b", "1,NA,b"))
     data = module(train_file=file, missing="drop")
     assert sizes(data) == [28, 4, 8]
-    assert data.caveats == ["all.csv: 2 of 42 rows with an empty cell are left out"]
+    assert data.caveats == [
+        "all.csv: 2 of 42 rows with an empty cell are left out",
+        "a class is called NA: are these rows without a label?",
+    ]
     test = table(tmp_path / "test.csv", 10, rows=(",1,b", "1,2,bb"))
     with pytest.raises(DataError, match=r"test\.csv, row 12: the label `bb`"):
         module(train_file=file, test_file=test, missing="drop")
