@@ -17,7 +17,6 @@ from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_L
 from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs, has_confidences_alone
 from calibench.predictions.label_fit import (
     LabelPlaces,
-    describe_labels_as_predicted,
     refuse_other_readings,
     refuse_shifted_labels,
 )
@@ -189,7 +188,6 @@ def predictions_of(
         if not any(map(str.isdecimal, class_names or [])):
             refuse_shifted_labels(places, values, meaning)
         refuse_other_readings(places, values, meaning, name, is_declared=scores is not None)
-        say_readings([describe_labels_as_predicted(places, values, meaning)], notes)
     if target.names is not None:
         metadata = {**metadata, CLASS_NAMES: target.names}
     optional = {key: as_array(roles[key])[target.rows] for key in _OF_ROWS if key in roles}

@@ -17,7 +17,6 @@ _FEWEST_ROWS, _MOST_SORTED = 40, 3
 _MOST_ROWS, _MOST_VALUES = 4096, 10**6  # that are looked at, spread evenly
 _LEAST_DIFFERENCE = 0.05  # of ranks, from -.5 to .5
 _MOST_CLASSES = 1000
-_FEWEST_ERRORS = 20  # that are expected where there is none, by no accident
 _SHOWN = 20  # classes that a message lists
 
 
@@ -35,21 +34,6 @@ class LabelPlaces(NamedTuple):
     names: Sequence[str] | None
     has_named_columns: bool
     are_by_name: bool
-
-
-def describe_labels_as_predicted(labels: LabelPlaces, values: Array, meaning: str) -> str:
-    """A line on labels that are all the likeliest class where the probabilities expect errors; else empty."""
-    rows = np.flatnonzero(labels.places >= 0)
-    target = labels.places[rows]
-    if len(target) < _FEWEST_ROWS:
-        return ""
-    for part in (rows[:_FEWEST_ROWS], rows):  # the first rows mostly say it
-        if (values[part].argmax(axis=1) != labels.places[part]).any():
-            return ""
-    expected = float(_probabilities(values[rows], meaning).max(axis=1).sum())
-    if len(target) - expected < _FEWEST_ERRORS:
-        return ""
-    return f"all {len(target)} labels are the likeliest class, and {expected:.0f} are expected: are they predicted?"
 
 
 def refuse_other_readings(

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.runs import Predictions
-from calibench.tensors.arrays import Booleans, Integers
+from calibench.tensors.arrays import Booleans, Floats, Integers
 from calibench.tensors.row_copies import are_coarse, hash_rows, is_saturated
 
 _FEWEST_LABELS = 20  # labels that are not of one class by chance
+_FEWEST_ERRORS = 20  # that are expected where there is none, by no accident
 _FAR = 6  # standard deviations from an expected sum
 _BLOCKS, _FEWEST_OF_BLOCK, _MOST_OF_BLOCK = 8, 50, 0.8
 _FEWEST_EXAMPLES = 200  # fewer say little of chance
@@ -145,6 +146,17 @@ def _is_chance(hits: Booleans, predicted: Integers, target: Integers) -> bool:
     return bool(is_varied and hits.mean() <= shares + 2 * sqrt(shares * (1 - shares) / len(target)))
 
 
+def _describe_no_errors(name: str, logits: Floats) -> Iterator[str]:
+    """A line on labels that are all the likeliest class where the probabilities expect errors."""
+    wide = logits.astype(np.float64)
+    expected = float((1 / np.exp(wide - wide.max(axis=1, keepdims=True)).sum(axis=1)).sum())
+    if len(wide) - expected >= _FEWEST_ERRORS:
+        yield (
+            f"all {len(wide):,} labels of `{name}` are the likeliest class, and {expected:,.0f} are expected: are they "
+            "predicted?"
+        )
+
+
 def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
     has_label = predictions.target >= 0
     target = predictions.target[has_label]
@@ -153,9 +165,12 @@ def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
     if (target == target[0]).all():
         yield f"`{name}` has labels of one class only ({target[0]})"
         return
+    predicted = predictions.logits[has_label].argmax(axis=1)
+    if (predicted == target).all():
+        yield from _describe_no_errors(name, predictions.logits[has_label])
+        return
     if len(target) < _FEWEST_EXAMPLES:
         return
-    predicted = predictions.logits[has_label].argmax(axis=1)
     k = predictions.logits.shape[1]
     shares = (np.bincount(part, minlength=k) / len(target) for part in (predicted, target))
     chance = float(np.multiply(*shares).sum())
