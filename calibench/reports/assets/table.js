@@ -84,7 +84,7 @@ function tableRow(row, places, columns) {
     el("td", { class: "text name", title: row.label, "data-place": places.map((p) => row[p]).join(" · ") || null }, el("label", {}, box, broken(row.label))),
     ...places.map((p) => el("td", { class: "text place" }, row[p])),
     el("td", { class: row.seeds.includes("/") ? "hole" : "" }, row.seeds),
-    isBest() ? el("td", { class: "text", title: row.calibrator ? null : "no validation predictions" }, row.calibrator ?? "raw") : null, ...columns.map((c) => tableCell(row, c)));
+    isBest() ? el("td", { class: "text", title: row.calibrator ? null : "no calibrator chosen on validation" }, row.calibrator ?? "raw") : null, ...columns.map((c) => tableCell(row, c)));
 }
 function broken(label) { // a long name may break before a capital
   const parts = label.split(/(?<=[a-z])(?=[A-Z])/);
