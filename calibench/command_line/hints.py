@@ -53,6 +53,10 @@ _NOT_DRAWN = ": predictions hold no inputs; `calibench list plots` has the kinds
 _NO_DECISIONS = ": no threshold is used, and no cost; `calibench list plots` has the kinds"
 VALUE_HINTS: Mapping[str, str] = {
     **{
+        f"kind {word}": "; did you mean reliability?"
+        for word in ("attributes", "rank-histogram", "pit", "sharpness")
+    },
+    **{
         f"kind {word}": "; did you mean learning-curves? `calibench plot learning-curves --help`"
         for word in ("learning-curve", "learning_curve", "learning_curves")
     },
@@ -82,6 +86,7 @@ VALUE_HINTS: Mapping[str, str] = {
 """What to type in place of a value that an option lacks, by the option and the value."""
 FILE_HINTS: Mapping[str, str] = {
     "calibrate": _APPLY,
+    "report": "of several files `calibench leaderboard A B --output page.html` writes the table",
     "ensemble": "it takes a folder of runs; of files: `calibench evaluate A B --ensemble`",
 }
 """What to type in place of a file that stands without an option, by the verb."""
@@ -99,7 +104,8 @@ WORD_HINTS: Mapping[str, str] = {
         ("doctor", "plot"),
         "columns and arrays are named by their roles, `--keys target=NAME probs=A,B,C`",
     ),
-    "new": "a name is one word, as my_table",
+    "new": "a name is one word, as my_table, and data are given as `--data FILE`",
+    "reproduce": "a table is given as `--table 3`, a figure as `--figure 3`",
     "list": "a kind is listed as a whole, `calibench list losses | grep -i focal`",
     "report": "`calibench leaderboard A B --output page.html` has several folders",
     "calibrate": "one calibrator is fitted; `calibench evaluate TEST --val VAL --calibrators A B` compares several",

@@ -68,31 +68,31 @@ def _describe_no_option(argument: str, parsed: RunArguments, next_word: str = ""
     """One line about a word that is no option, with the option that it and the word behind it may stand for."""
     name, equals, text = argument.partition("=")
     hint = ""
-    if argument in ("-help", "-?"):
-        hint = ": write `--help`"
-    elif re.fullmatch(r"-[a-z]+", argument):
-        hint = describe_unknown_key(argument, next_word)
+    if re.fullmatch(r"-[a-z]+", argument):
+        is_help = argument == "-help"
+        hint = ": write `--help`" if is_help else describe_unknown_key(argument, next_word)
     elif Path(argument).suffix in (".ckpt", ".pt", ".pth"):
-        hint = f": write `--ckpt_path {argument}`"
-        if Path(argument).parent.name == "checkpoints":
-            hint = (
-                f": write `--config {Path(argument).parents[1]}/config.yaml --ckpt_path {argument}`"
-            )
-    elif run := _run_below(Path(argument)):
-        hint = f": write `--config {run}/config.yaml --ckpt_path {run}/checkpoints/last.ckpt`"
+        run = Path(argument).parents[1] if Path(argument).parent.name == "checkpoints" else ""
+        hint = f": write `{f'--config {run}/config.yaml ' if run else ''}--ckpt_path {argument}`"
+    elif Path(argument).is_dir():
+        hint = _describe_folder(Path(argument))
     elif argument in list_configuration_files():
         hint = f"; for a configuration, --config {argument}"
     elif equals and name.strip("+-"):  # as other programs write `trainer.max_epochs=1`
         hint = f": write `--{name.lstrip('+-').replace('-', '_')} {text}`"
+    elif "." in argument and next_word and not next_word.startswith("-"):
+        hint = f": write `--{argument} {next_word}`"
     elif parsed.options:
         hint = _describe_several(parsed.options[-1][0])
     return f"`{argument}` is no option: --KEY VALUE is expected{hint}."
 
 
-def _run_below(folder: Path) -> Path | None:
-    """A folder that is a run, or the first run below it, by its configuration; None if there is none."""
-    configurations = sorted(folder.glob("**/config.yaml")) if folder.is_dir() else []
-    return next((path.parent for path in configurations), None)
+def _describe_folder(folder: Path) -> str:
+    """What to type for a run or a folder of runs, the first of these, or else for a folder of images."""
+    for path in sorted(folder.glob("**/config.yaml")):
+        run = path.parent
+        return f": write `--config {run}/config.yaml --ckpt_path {run}/checkpoints/last.ckpt`"
+    return f": `calibench new images NAME --data {folder}` writes a benchmark of images in folders"
 
 
 def _describe_no_value(name: str) -> str:

@@ -249,7 +249,16 @@ METRIC_CLASSES = Family(
             ("netbenefit", "decisioncurve", "expectedcost", "profit"),
             "no thresholds and costs of decisions are used",
         ),
-        **dict.fromkeys(("perplexity",), "it is the exponential of `NegativeLogLikelihood`"),
+        **dict.fromkeys(
+            ("bss", "brierskillscore", "skillscore"),
+            "the skill is 1 - Brier / (1 - the sum of squared class frequencies)",
+        ),
+        **dict.fromkeys(
+            ("resolution", "reliability", "uncertainty", "murphy"),
+            "`CorpDecomposition` has miscalibration, discrimination and uncertainty of the top label",
+        ),
+        "crps": "of class probabilities the `BrierScore` is its like",
+        "perplexity": "it is the exponential of `NegativeLogLikelihood`",
         **dict.fromkeys(
             ("slope", "calibrationslope"),
             "`calibench calibrate` fits a temperature to these predictions, and the slope is 1 / temperature",

@@ -113,11 +113,7 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
     for key in config:
         if key not in (*KEY_TYPES, SEED_KEY, "data", *KEY_GROUPS):
             _refuse_beside_its_class(config, key, config[key])
-            options = [*list_options(config), *others]
-            name = f"{key}.{_only_key(config[key])}".removesuffix(".")
-            inside = [option for option in options if option.endswith(f".{name}")]
-            wrong = name if inside else key
-            raise UsageError(describe_unknown_option(wrong, inside or options, value=config[key]))
+            raise UsageError(_describe_unknown_group(config, key, others))
     if not str(seed := config.get(SEED_KEY, 0)).isdecimal():
         sweep = (
             "`calibench sweep BENCHMARK --seeds 1,2,3`"
@@ -143,6 +139,19 @@ def check_configuration(config: Config, others: Sequence[str] = ()) -> None:
     checkpoint = config.get("ckpt_path")
     if checkpoint not in (None, "last", _NULL):
         _check_checkpoint(str(checkpoint))
+
+
+def _describe_unknown_group(config: Config, key: str, others: Sequence[str]) -> str:
+    """One line about a key of a configuration that is none, or that holds another one: `config.batch_size`."""
+    options = [*list_options(config), *others]
+    last = _only_key(config[key])
+    name = f"{key}.{last}".removesuffix(".")
+    inside = [option for option in options if option.endswith(f".{name}")]
+    is_typo = bool(get_close_matches(key, ["data", *KEY_GROUPS], 1, 0.8))
+    hint = describe_unknown_key(last, config[key][last]) if last and not (inside or is_typo) else ""
+    if hint:
+        return f"unknown option `{name}`{hint}"
+    return describe_unknown_option(name if inside else key, inside or options, value=config[key])
 
 
 def check_class_name(key: str, name: str) -> None:
@@ -352,6 +361,8 @@ def _check_arguments(
 def _refuse_several_numbers(key: str, value: Any) -> None:
     """Raise a UsageError for numbers with commas between them at a key of the model, which takes one or a list."""
     number = r"-?\d*\.?\d+(?:e-?\d+)?"
+    if key.startswith("model.") and re.fullmatch(r"0,\d+", str(value)):
+        raise UsageError(f"`{key}`: a decimal has a point: write {str(value).replace(',', '.')}.")
     if key.startswith("model.") and re.fullmatch(rf"{number}(?:, *{number})+", str(value)):
         raise UsageError(
             f"`{key}`: one value is expected, got {value}: a list is '[{value}]', and runs with one of the values each "

@@ -45,7 +45,8 @@ def describe_image_folder(path: Path, label: str | None = None) -> tuple[Words, 
                 f"`--data {path}` is a file; images lie in a folder for each class (a file: `calibench new texts DIR` "
                 "or `calibench new table DIR`)."
             )
-        raise UsageError(f"`--data {path}`: no such folder.")
+        names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise UsageError(f"`--data {path}`: no such folder{near_matches(path.name, names) or '.'}")
     with errors_as(f"`--data {path}`", DataError):
         layout = read_folder_layout(path)
     held_out = " and ".join(PART_TITLES[part] for part in PART_TITLES if part not in layout.parts)

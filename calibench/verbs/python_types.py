@@ -105,6 +105,7 @@ _KEYWORD_HINTS = {
         ": the validation set is `val=(logits, labels)`",
     ),
     "n_seeds": ": `seeds=[1, 2, 3]` are three seeds",
+    "temperature": ": one is fitted with `val=(logits, labels)`; scores at another one are `logits / temperature`",
 }
 """What to write in place of arguments that no function has, or not the one named."""
 
