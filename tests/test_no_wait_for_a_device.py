@@ -24,7 +24,7 @@ from calibench.losses import BrierLoss, CrossEntropyLoss, FocalLoss, GenerativeC
 from calibench.losses.base import CalibrationLoss, PerExampleLoss
 from calibench.losses.several_labels import LabelLoss
 from calibench.metrics import calibration_metrics
-from tests.examples import sampled
+from tests.examples import for_each, sampled
 from tests.losses.examples import K, builders, live_losses
 from tests.metrics.cases import K as CLASSES_OF_METRICS
 from tests.metrics.cases import cases
@@ -222,7 +222,7 @@ def soft_targets() -> Tensor:
 PER_EXAMPLE = [name for name, make in builders().items() if isinstance(make(), PerExampleLoss)]
 
 
-@pytest.mark.parametrize("name", PER_EXAMPLE)
+@for_each(PER_EXAMPLE)
 def test_expectations_of_both_forms_are_equal(name: str) -> None:
     loss = copy.deepcopy(live_losses()[name]).double()
     scores = torch.randn(N, K, generator=torch.Generator().manual_seed(2), dtype=torch.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from tests.examples import for_each
 
 ROOT = Path(__file__).parent.parent
 PLACES = (
@@ -77,6 +77,6 @@ def test_something_is_read() -> None:
     assert any("consistent with perfect calibration" in text for text in TEXTS.values())
 
 
-@pytest.mark.parametrize("words", GONE)
+@for_each(GONE)
 def test_a_sentence_is_gone(words: str) -> None:
     assert [path for path, text in TEXTS.items() if words in text] == []

@@ -10,6 +10,7 @@ import torch
 from calibench import backbones
 from calibench.backbones import Backbone
 from tests.deterministic import AsOnADeterministicGpu
+from tests.examples import for_each
 
 CLASSES = [
     backbone
@@ -71,7 +72,7 @@ def test_backbone(cls: type[Backbone]) -> None:
     torch.testing.assert_close(network(last), network(inputs), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@for_each(CLASSES)
 def test_arguments_are_keywords_with_types_and_a_source(cls: type[Backbone]) -> None:
     signature = inspect.signature(cls.__init__)
     for name, parameter in list(signature.parameters.items())[1:]:

@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import calibench
 from calibench import CalibratedClassifier, calibrators
 from calibench.calibrators import TemperatureScaling, VectorScaling
+from tests.examples import for_each
 
 X, Y = make_classification(
     600, n_features=12, n_informative=6, n_redundant=6, n_classes=3, random_state=0
@@ -123,7 +124,7 @@ def test_a_search_goes_over_the_calibrator_s_parameters() -> None:
     assert named.set_params(calibrator__parameters="am").calibrator.family == "am"
 
 
-@pytest.mark.parametrize("name", calibrators.CALIBRATORS.lines)
+@for_each(calibrators.CALIBRATORS.lines)
 def test_every_calibrator_says_its_arguments(name: str) -> None:
     calibrator = getattr(calibrators, name)()
     rebuilt = type(calibrator)(**calibrator.constructor_arguments)

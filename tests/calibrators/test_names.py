@@ -12,6 +12,7 @@ from calibench.calibrators.names import (
     unique_names,
 )
 from calibench.messages.errors import UsageError
+from tests.examples import for_each
 
 
 def test_a_name_is_the_class_and_what_is_not_its_default() -> None:
@@ -27,7 +28,7 @@ def test_a_name_is_the_class_and_what_is_not_its_default() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", CALIBRATORS.lines)
+@for_each(CALIBRATORS.lines)
 def test_a_default_one_is_its_class_whatever_stands_beside_it(name: str) -> None:
     one = build_calibrator(name)
     assert unique_names([one, AdaptiveTemperatureScaling(n_bins=7)])[0] == name

@@ -9,6 +9,7 @@ import pytest
 from jsonargparse import ArgumentParser
 
 from calibench import data
+from tests.examples import for_each
 
 MODULES = [
     module
@@ -28,7 +29,7 @@ def test_every_argument_has_a_help_text_and_a_type(module: type) -> None:
     assert [name for name in added if not re.search(said % re.escape(name), usage, re.M)] == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+@for_each(MODULES)
 def test_first_line_is_short_and_names_its_source(module: type) -> None:
     first = inspect.getdoc(module).splitlines()[0]
     assert first.endswith(").")

@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from calibench.messages.printable_text import wrap_text
+from tests.examples import for_each
 
 TEXT = """\
 One sentence that is
@@ -43,7 +44,7 @@ def test_a_long_command_can_be_copied() -> None:
     assert "--calibrators A B" in text
 
 
-@pytest.mark.parametrize("width", range(40, 80))
+@for_each(range(40, 80))
 def test_every_line_of_an_indented_command_keeps_its_indent(width: int) -> None:
     lines = wrap_text(f"examples:\n  calibench plot {'name ' * 12}-o x.png", width).splitlines()
     assert len(lines) > 2

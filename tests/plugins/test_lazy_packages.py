@@ -16,6 +16,7 @@ import pytest
 from calibench import calibrators, data, losses, metrics
 from calibench.plugins.lazy_imports import import_exports
 from calibench.plugins.registries import initials
+from tests.examples import for_each
 
 PACKAGES = [
     "calibench.backbones", "calibench.calibrators", "calibench.data", "calibench.diagnosis", "calibench.evaluation",
@@ -34,7 +35,7 @@ def test_every_exported_name_is_there(name: str) -> None:
         assert vars(package)[exported] is value
 
 
-@pytest.mark.parametrize("name", ["calibench", *PACKAGES])
+@for_each(["calibench", *PACKAGES])
 def test_tab_sees_every_public_name_and_no_other(name: str) -> None:
     package = import_module(name)
     seen = {one for one in dir(package) if not one.startswith("__")}
@@ -110,7 +111,7 @@ def _exports_of_checkers(package: ModuleType) -> dict[str, str]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["calibench", *PACKAGES])
+@for_each(["calibench", *PACKAGES])
 def test_checkers_editors_and_python_see_the_same_names(name: str) -> None:
     package = import_module(name)
     modules = vars(package)["_MODULES"]

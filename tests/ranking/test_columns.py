@@ -6,6 +6,7 @@ from calibench.ranking import Column
 from calibench.ranking.table import column_keys
 from calibench.statistics.number import Key
 from calibench.tables.metric_titles import METRICS, initials, metric_info
+from tests.examples import for_each
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def test_a_column_is_spelled_and_read_back(text: str, column: Column) -> None:
     assert str(column) == text
 
 
-@pytest.mark.parametrize("name", METRICS)
+@for_each(METRICS)
 def test_a_metric_is_spelled_as_files_or_tables_do(name: str) -> None:
     title = METRICS[name]
     for text in (name, title.title, title.label, title.label.lower(), f" {title.title} "):

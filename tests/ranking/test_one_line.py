@@ -24,6 +24,7 @@ from calibench.runs import RunId
 from calibench.statistics.number import CROSS_FITTED, VAL, Key
 from calibench.tables.grid import Grid
 from calibench.tables.terminal import fitting
+from tests.examples import for_each
 from tests.ranking.test_table import write
 from tests.run_folders import write_run
 
@@ -67,7 +68,7 @@ def exported_losses() -> list[str]:
     return [name for name in calibench.losses.__all__ if name.endswith("Loss") or "Entropy" in name]
 
 
-@pytest.mark.parametrize("loss", exported_losses())
+@for_each(exported_losses())
 def test_no_cell_wraps_in_80_columns(loss: str) -> None:
     """Ten rows of three seeds: the widest usual entries beside the name of the loss."""
     scores = {TS: (0.5, 2.0), "raw": (0.9, 2.1)}

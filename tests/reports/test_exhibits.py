@@ -12,9 +12,10 @@ from calibench.tables.published import PAPERS, load_published
 from calibench.verbs.list import exhibits, exhibits_of_command, list_entries
 from calibench.verbs.reproduce import figure_suites
 from tests.conftest import REPOSITORY
+from tests.examples import for_each
 
 
-@pytest.mark.parametrize("one", exhibits(), ids=lambda one: one.title)
+@for_each(exhibits())
 def test_its_commands_are_there(one) -> None:  # type: ignore[no-untyped-def]
     assert one.shows
     assert one.commands

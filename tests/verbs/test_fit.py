@@ -19,6 +19,7 @@ from calibench.messages.errors import UsageError
 from calibench.run_configuration.python_objects import describe_loss, describe_object
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of
+from tests.examples import for_each
 
 QUICK = {"trainer.limit_train_batches": 2, "evaluation.calibrators": ["TemperatureScaling"]}
 
@@ -46,7 +47,7 @@ def test_a_loss_is_its_class_with_the_arguments_that_it_was_built_with() -> None
     assert describe_loss(both)["init_args"]["losses"][0] == gamma  # type: ignore[index]
 
 
-@pytest.mark.parametrize("name", sorted({*LOSSES.lines} - {"ImportedLoss", "WeightedSum"}))
+@for_each(sorted({*LOSSES.lines} - {"ImportedLoss", "WeightedSum"}))
 def test_every_loss_is_described(name: str) -> None:
     cls = getattr(losses, name)
     required = [p.name for p in signature(cls).parameters.values() if p.default is p.empty]
