@@ -331,7 +331,7 @@ def exact_ece(confidence: np.ndarray, hit: np.ndarray, n_bins: int, decimals: in
 
 @pytest.mark.parametrize(
     "n_bins",
-    [pytest.param(10, marks=pytest.mark.slow), 15, pytest.param(20, marks=pytest.mark.slow), 100],
+    [15, *(pytest.param(bins, marks=pytest.mark.slow) for bins in (10, 20, 100))],
 )
 def test_values_on_an_edge_fall_where_exact_arithmetic_puts_them(
     n_bins: int, tmp_path: Path

@@ -315,7 +315,7 @@ def test_two_processes_train_what_one_trains_with_all_switches(
 @pytest.mark.parametrize(
     ("mode", "starts"),
     [
-        ("true", 0),
+        pytest.param("true", 0, marks=pytest.mark.slow),
         ("reduce-overhead", 4),
         pytest.param("max-autotune-no-cudagraphs", 0, marks=pytest.mark.slow),
     ],
