@@ -30,9 +30,10 @@ def test_sweep_by_hand() -> None:
     preds, target = pairs([0.5, 0.6, 0.7, 0.8, 0.9, 0.95], [0, 0, 1, 1, 1, 1])
     gaps = [0.5, 0.6, 0.3, 0.2, 0.1, 0.05]
     assert float(M.sweep_calibration_error(preds, target)) == pytest.approx(np.mean(gaps), abs=1e-7)
-    # 2 bins: 2/3, 1/3 falls, so there is one bin.
-    preds, target = pairs([0.5, 0.6, 0.7, 0.8, 0.9, 0.95], [1, 0, 1, 0, 1, 0])
-    gap = np.mean([0.5, 0.6, 0.7, 0.8, 0.9, 0.95]) - 0.5
+    # 2 bins: 2/3, 1/3 falls, so there is one bin, although 3 bins have 1/2 each.
+    top = torch.tensor([0.4, 0.45, 0.7, 0.8, 0.9, 0.95], dtype=torch.float64)
+    preds, target = torch.stack([top, (1 - top) / 2, (1 - top) / 2], 1), torch.arange(6) % 2
+    gap = float(top.mean()) - 0.5
     assert float(M.sweep_calibration_error(preds, target)) == pytest.approx(gap, abs=1e-7)
 
 
