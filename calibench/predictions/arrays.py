@@ -27,6 +27,10 @@ from calibench.predictions.reading_notes import (
     join_lines,
     say_readings,
 )
+from calibench.predictions.several_labels_fit import (
+    describe_many_labels,
+    refuse_other_readings_of_labels,
+)
 from calibench.predictions.top_classes import refuse_classes_beside_scores
 from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
@@ -171,6 +175,8 @@ def predictions_of(
     if classes is not None and not is_own:  # in which labels are places of its columns
         values, class_names = _in_order(values, class_names, [str(name) for name in classes])
     if are_labels(values, _or_unknown(labels, values), metadata, task):
+        given = None if is_own else labels
+        lines.append(_check_several_labels(given, values, name, class_names, scores))
         meaning, line = meaning_of_label_scores(values, declaration, name)
         say_readings([*lines, line], notes)
         logits = LABEL_SCORES[meaning](values, clip)
@@ -200,6 +206,18 @@ def predictions_of(
     predictions = Predictions.from_arrays(arrays_of_file)
     probs = np.maximum(values.astype(np.float64), clip) if meaning == PROBS else None
     return replace(predictions, probs=probs)
+
+
+def _check_several_labels(
+    labels: Array | None, values: Array, name: str, names: Sequence[str] | None, scores: str | None
+) -> str:
+    """A line on labels (N, L) that may be turned; a ValueError where they fit scores better in another reading."""
+    if labels is None:
+        return ""
+    refuse_other_readings_of_labels(
+        labels, values, name, are_by_name=names is not None, is_declared=scores is not None
+    )
+    return describe_many_labels(labels)
 
 
 def _refuse_rows_of_other_sets(

@@ -74,6 +74,11 @@ def is_read(value: Any) -> bool:
     return isinstance(value, Predictions | ConfidencePairs)
 
 
+def _are_truth_values_of_probabilities(read: Any, labels: Any) -> bool:
+    """Whether pairs come from scores beside labels, and some are below a half, as few confidences are."""
+    return isinstance(read, ConfidencePairs) and labels is not None and read.confidence.min(initial=1) < 0.5
+
+
 class Arrays(NamedTuple):
     """Predictions in memory, in place of a file: arrays, tensors, data frames, series or lists.
 
@@ -267,7 +272,11 @@ class Reader:
         """Predictions of arrays, with labels or without."""
         if not is_read(source.values):
             options = {name: getattr(self, name) for name in _OF_ARRAYS}
-            return from_python(source.values, labels, keys=self._roles, **options)
+            predictions = from_python(source.values, labels, keys=self._roles, **options)
+            if self.pairs is None and _are_truth_values_of_probabilities(predictions, labels):
+                line = "scores beside truth values are read as confidences, and these as hits"
+                say(f"{source}: {line} (`pairs=False` reads P(y = 1))", to=sys.stderr)
+            return predictions
         if labels is not None:
             raise ValueError(
                 f"{source} already contains labels, but separate labels were given too."

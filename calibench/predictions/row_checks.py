@@ -8,6 +8,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from calibench.predictions.several_labels_fit import describe_labels_by_chance
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Booleans, Floats, Integers
 from calibench.tensors.row_copies import are_coarse, hash_rows, is_saturated
@@ -146,6 +147,19 @@ def _is_chance(hits: Booleans, predicted: Integers, target: Integers) -> bool:
     return bool(is_varied and hits.mean() <= shares + 2 * sqrt(shares * (1 - shares) / len(target)))
 
 
+def _describe_several_labels(name: str, predictions: Predictions) -> Iterator[str]:
+    """A line on several labels an example that have nothing to do with the scores."""
+    table = predictions.labels
+    if table is None or len(table.known) < _FEWEST_EXAMPLES:
+        return
+    scores = np.zeros(table.known.shape)
+    labels = np.full(table.known.shape, -1)
+    scores[table.known] = np.diff(predictions.logits.astype(np.float64), axis=1)[:, 0]
+    labels[table.known] = predictions.target
+    for line in describe_labels_by_chance(scores, labels):
+        yield f"`{name}` {line}"
+
+
 def _describe_no_errors(name: str, logits: Floats) -> Iterator[str]:
     """A line on labels that are all the likeliest class where the probabilities expect errors."""
     wide = logits.astype(np.float64)
@@ -160,7 +174,10 @@ def _describe_no_errors(name: str, logits: Floats) -> Iterator[str]:
 def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
     has_label = predictions.target >= 0
     target = predictions.target[has_label]
-    if len(target) < _FEWEST_LABELS or predictions.labels is not None:
+    if predictions.labels is not None:
+        yield from _describe_several_labels(name, predictions)
+        return
+    if len(target) < _FEWEST_LABELS:
         return
     if (target == target[0]).all():
         yield f"`{name}` has labels of one class only ({target[0]})"

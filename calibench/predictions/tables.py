@@ -50,12 +50,17 @@ def arrays_of_table(
 
 def _check_header(names: Sequence[str]) -> None:
     """Raise a ValueError where the first row holds scores in place of names of columns."""
-    if len(names) > 1 and are_scores(names):
+    if len(names) > 1 and (are_scores(names) or sum(map(_is_score, names)) > 1):
         shown = ", ".join(names[:3])
         raise ValueError(
             f"the first row holds numbers, {shown}, and names of the columns are expected; without them, labels must "
             "be in a separate file, `scores.csv:labels.csv`."
         )
+
+
+def _is_score(name: str) -> bool:
+    """Whether a name is a number of at least three decimals."""
+    return bool(re.fullmatch(r"-?\d*\.\d{3,}(e[-+]?\d+)?", name, re.IGNORECASE))
 
 
 def are_scores(names: Sequence[str]) -> bool:
