@@ -495,7 +495,7 @@ def _in_order(
     """
     if len(classes) != values.shape[1]:
         raise ValueError(f"there are {len(classes)} `classes` and {values.shape[1]} columns.")
-    if names is None or [*names] == classes or are_numbered(names):
+    if names is None or [*names] == classes or are_numbered(names, (0, 1)):
         return values, classes
     return values[:, class_order(names, classes, "it", "`classes`")], classes
 

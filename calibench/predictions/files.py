@@ -76,7 +76,11 @@ def is_read(value: Any) -> bool:
 
 def _are_truth_values_of_probabilities(read: Any, labels: Any) -> bool:
     """Whether pairs come from scores beside labels, and some are below a half, as few confidences are."""
-    return isinstance(read, ConfidencePairs) and labels is not None and read.confidence.min(initial=1) < 0.5
+    return (
+        isinstance(read, ConfidencePairs)
+        and labels is not None
+        and read.confidence.min(initial=1) < 0.5
+    )
 
 
 class Arrays(NamedTuple):

@@ -197,11 +197,15 @@ def _shared_start(names: Sequence[str]) -> str:
     return "".join(signs[0] for signs in columns)
 
 
-def are_numbered(names: Sequence[str]) -> bool:
-    """Whether the names of columns are but their places, `0`, `1`, ... or `p0`, `p1`, ...: as good as no names."""
+def are_numbered(names: Sequence[str], starts: Sequence[int] = (0,)) -> bool:
+    """Whether the names of columns are but their places, `0`, `1`, ... or `p0`, `p1`, ...: as good as no names.
+
+    They begin at one of some `starts`.
+    """
     numbers = _integer_names(names)
     numbers = _integer_names(_stems(names)) if numbers is None else numbers
-    return numbers is not None and bool((numbers == np.arange(len(names))).all())
+    places = np.arange(len(names))
+    return numbers is not None and any((numbers == places + start).all() for start in starts)
 
 
 def _are_numbered(integers: Integers, numbers: Integers, names: Sequence[str]) -> bool:
@@ -320,7 +324,7 @@ def _describe_unknown(texts: Sequence[str], unknown: str, classes: Sequence[str]
     if not classes:
         return f"labels must be class indices 0, 1, ..., got '{unknown}'."
     distinct = sorted({*texts})
-    if are_numbered(classes) and len(distinct) == len(classes):
+    if are_numbered(classes, (0, 1)) and len(distinct) == len(classes):
         says = spell_classes([*distinct[:_SHOWN], *["..."] * (len(distinct) > _SHOWN)])
         return (
             f"labels are names, {_list(distinct)}, and columns are numbered, {_list(classes)}: say {says} in "
