@@ -30,7 +30,8 @@ def describe_copies(splits: Splits, unit: Literal["images", "rows"]) -> list[str
             caveats.append(
                 f"{copies} of {len(hashes[part])} {title} {unit} are training {unit} too ({_SAME[unit]})"
             )
-    if not has_labels and (number := _count_in_several_classes(splits, [*hashes.values()])):
+    has_classes = splits.train.target.ndim == 1 and not has_labels
+    if has_classes and (number := _count_in_several_classes(splits, [*hashes.values()])):
         caveats.append(f"{number} images have copies in another class ({_SAME[unit]})")
     return caveats
 

@@ -12,7 +12,13 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from calibench.data import DataError, ImageFolderDataModule, TableDataModule, TextFileDataModule
+from calibench.data import (
+    DataError,
+    ImageFolderDataModule,
+    ImageLabelsDataModule,
+    TableDataModule,
+    TextFileDataModule,
+)
 
 N = 40
 VALUES = np.random.default_rng(0).normal(size=N)
@@ -122,3 +128,27 @@ def test_a_link_without_a_file_is_one_line(tmp_path: Path) -> None:
     os.symlink(tmp_path / "missing.png", tmp_path / "a" / "link.png")
     with pytest.raises(DataError, match=r"link\.png cannot be read: No such file"):
         images(tmp_path)
+
+
+def labelled(folder: Path, rows: str) -> ImageLabelsDataModule:
+    (folder / "t.csv").write_text("path,cat,dog,split\n" + rows)
+    data = ImageLabelsDataModule(file=str(folder / "t.csv"), side=6, split_column="split")
+    data.setup()
+    return data
+
+
+def test_images_with_several_labels_are_read_right_or_refused(tmp_path: Path) -> None:
+    pictures(tmp_path, "a")
+    parts = ["train"] * 4 + ["val"] * 2 + ["test"] * 2
+    rows = [f"a/{i}.png,{i % 2},{(i + 1) % 2},{part}\n" for i, part in enumerate(parts)]
+    assert labelled(tmp_path, "".join(rows)).caveats == []
+    again = "a/0.png,0,1,test\n"
+    (line,) = labelled(tmp_path, "".join(rows) + again).caveats
+    assert line == "1 of 3 test images are training images too (the same pixels)"
+    signs = [
+        f"a/{i}.png,{2 * (i % 2) - 1},{1 - 2 * (i % 2)},{part}\n" for i, part in enumerate(parts)
+    ]
+    with pytest.raises(
+        DataError, match="-1 and empty cells are unknown: write 0 for what is absent"
+    ):
+        labelled(tmp_path, "".join(signs))

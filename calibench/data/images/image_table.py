@@ -11,6 +11,7 @@ import torch
 
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
+from calibench.data.copies import describe_copies
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
 from calibench.data.images.decode import (
@@ -218,6 +219,11 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         target = table[names].apply(lambda cells: cells.map(_STATES)).to_numpy(np.int8)
         for number in np.flatnonzero((target == UNKNOWN).all(axis=0)):
             raise DataError(f"{self.file}: the label `{names[number]}` is known of no image.")
+        if not (target == 0).any():
+            raise DataError(
+                f"{self.file}: no label of any image is 0, absent; -1 and empty cells are unknown: write 0 for what is "
+                "absent."
+            )
         paths = table[self.path_column]
         places = [f"{self.file}, row {row}" for row in table.index]
         all_files = LabelledFiles([self.file.parent / path for path in paths], target, places)
@@ -232,6 +238,8 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         line = describe_parts(counts, len(self.task.names), sources, unit="images", kinds="labels")
         self.inventory.insert(0, line)
         self.caveats += describe_sameness(splits.train.inputs, self.decode)
+        if self.decode is None:
+            self.caveats += describe_copies(splits, "images")
         return splits
 
     def _rows(self, seed: int) -> dict[str, npt.NDArray[np.int64]]:
