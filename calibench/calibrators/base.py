@@ -46,6 +46,7 @@ def find_rare_classes(target: Tensor, num_classes: int) -> list[int]:
 NEGLIGIBLE = 30.0
 """Distance from the largest logit at which a class counts less than rounding: its probability is 1e-13."""
 
+_OF_PROBABILITIES = "probabilities"  # what calibrators call the kind of their input
 _DEEP = 1e7  # the same at any temperature: exp(-1e7 / T) is 0 up to T = 1e4
 
 
@@ -471,8 +472,9 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
         self._check_applicable(logits)
         is_finite = _find_finite_rows(logits)
         if is_finite is None:
-            return self._map_masked_rows(logits, of_masked)
+            return self._map_masked_rows(self._of_kind_of_fit(logits), of_masked)
         _refuse_probabilities(logits)
+        logits = self._of_kind_of_fit(logits)
 
         def map_blocks(rows: Tensor) -> Tensor:
             size = max(1, rows_at_once(rows) // 2)  # or memory is given back and asked for again
@@ -492,6 +494,12 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
         mapped = map_blocks(replace_masked_logits(logits))
         mapped[~is_finite] = self._map_masked_rows(logits[~is_finite], of_masked)
         return mapped
+
+    def _of_kind_of_fit(self, logits: Tensor) -> Tensor:
+        """Log-probabilities in place of logits, if it was fitted on those of probabilities; else logits as they are."""
+        if self.input_kind != _OF_PROBABILITIES:
+            return logits
+        return logits - logits.logsumexp(dim=1, keepdim=True)
 
     def _map_masked_rows(
         self, logits: Tensor, of_masked: Callable[[Tensor, Tensor], Tensor]

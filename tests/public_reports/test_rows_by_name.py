@@ -88,3 +88,11 @@ def test_low_confidences_that_are_often_right_are_named(
     assert line in capsys.readouterr().err
     read(table(confidence=POSITIVE, correct=HITS)(tmp_path))
     assert line not in capsys.readouterr().err
+
+
+def test_a_calibrator_of_probabilities_takes_logits_as_log_probabilities() -> None:
+    """Vector scaling sees what the logits of a row have in common, which probabilities have lost."""
+    scaling = calibench.calibrate(PROBS, LABELS, calibrator="VectorScaling", scores="probs")
+    shifted = np.log(PROBS) + RANDOM.normal(size=(N, 1))
+    right = np.asarray(scaling.predict_proba(np.log(PROBS)))
+    np.testing.assert_allclose(np.asarray(scaling.predict_proba(shifted)), right, atol=1e-6)
