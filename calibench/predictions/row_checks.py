@@ -23,7 +23,14 @@ _FEWEST_EXAMPLES = 200  # fewer say little of chance
 def describe_rows(sets: Mapping[str, Sequence[Predictions]]) -> Iterator[str]:
     """Lines on the rows of sets by name, of which the first member counts: copies are named, none is left out."""
     hashes = {}
-    for name, (predictions, *_) in sets.items():
+    for name, (predictions, *others) in sets.items():
+        copies_of_first = [
+            place
+            for place, other in enumerate(others, start=2)
+            if np.array_equal(other.logits, predictions.logits)
+        ]
+        if copies_of_first:
+            yield f"members 1 and {copies_of_first[0]} of `{name}` hold the same predictions"
         yield from _describe_labels(name, predictions)
         yield from _describe_posterior(name, predictions)
         hashes[name] = row_hashes(predictions)

@@ -102,3 +102,12 @@ def test_distributions_in_another_order_are_named(
     assert "is expected: are rows and columns in the same order?" in message
     np.save(posterior, PROBS)
     assert printed(tmp_path, capsys, "--posterior", posterior, test=TEST) == (0, "")
+
+
+def test_a_member_that_is_given_twice_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("{again}", "--ensemble")
+    status, message = printed(tmp_path, capsys, *words, test=TEST, again=TEST)
+    assert status == 0
+    assert "members 1 and 2 of `test` hold the same predictions" in message
