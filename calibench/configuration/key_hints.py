@@ -1,6 +1,6 @@
 """Hints for keys and values of a configuration that other programs have, and what to type instead."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from calibench.messages.errors import UsageError
 from calibench.messages.other_options import UnknownOption
@@ -36,18 +36,23 @@ PLAIN_OPTIONS = (
 """Options of a run that are no dotted keys."""
 
 
-def describe_unknown_key(name: str, value: object = "", *, whole: bool = True) -> str:
+def describe_unknown_key(
+    name: str, value: object = "", *, whole: bool = True, others: Sequence[str] = ()
+) -> str:
     """`: SENTENCE` with what to type for a key of other programs, `--resume` or `resume`; an empty string otherwise.
 
     Args:
         name: The key.
         value: What was typed behind it.
         whole: Whether the key is known as a whole, rather than by some of the words that it consists of.
+        others: Options of `calibench predict` beside the keys, if it is the verb.
     """
     if not is_command_line():
         return ""
     text = "" if value is None or isinstance(value, Mapping | list) else str(value)
-    return UnknownOption("fit", name, PLAIN_OPTIONS, text, takes_keys=True).find_answer(whole=whole)
+    verb = "predict" if others else "fit"
+    options = [*PLAIN_OPTIONS, *(f"--{option}" for option in others)]
+    return UnknownOption(verb, name, options, text, takes_keys=True).find_answer(whole=whole)
 
 
 _SMALL_IMAGES = (

@@ -51,7 +51,11 @@ def describe_keys_help() -> str:
 
 
 def describe_unknown_option(
-    name: str, options: Iterable[str], group: str = "", value: object = ""
+    name: str,
+    options: Iterable[str],
+    group: str = "",
+    value: object = "",
+    others: Sequence[str] = (),
 ) -> str:
     """One line about an option, with or without dashes, that is not among others, or not in the group `where`."""
     dashes = "--" if name.startswith("--") else ""
@@ -59,8 +63,8 @@ def describe_unknown_option(
     dashed = [dashes + option.lstrip("-") for option in options]
     last = name.rpartition(".")[2]
     hint = (
-        describe_unknown_key(full, value)
-        or describe_unknown_key(name, value)
+        describe_unknown_key(full, value, others=others)
+        or describe_unknown_key(name, value, others=others)
         or ("" if group else _describe_files(last))
     )
     same = did_you_mean(option for option in dashed if option.rpartition(".")[2] == last)
@@ -71,7 +75,7 @@ def describe_unknown_option(
     near = same or near_matches(full, dashed)
     is_compound = "_" in last and not did_you_mean(get_close_matches(full, dashed, 1, 0.8))
     if not same and (is_compound or not near):
-        near = describe_unknown_key(last, value, whole=False) or near
+        near = describe_unknown_key(last, value, whole=False, others=others) or near
     return f"unknown option `{full}`{near or f' (see {describe_keys_help()})'}"
 
 
@@ -151,7 +155,8 @@ def _describe_unknown_group(config: Config, key: str, others: Sequence[str]) -> 
     hint = describe_unknown_key(last, config[key][last]) if last and not (inside or is_typo) else ""
     if hint:
         return f"unknown option `{name}`{hint}"
-    return describe_unknown_option(name if inside else key, inside or options, value=config[key])
+    wrong, options = (name, inside) if inside else (key, options)
+    return describe_unknown_option(wrong, options, value=config[key], others=others)
 
 
 def check_class_name(key: str, name: str) -> None:

@@ -19,13 +19,15 @@ SGD = {"data": "DigitsDataModule", "model": {"optimizer": "SGD", "loss": "FocalL
 ADDED = {"trainer.callbacks+", "trainer.callbacks.monitor", "data.side", "data.max_length"}
 OF_OTHERS = {"model.backbone.pretrained", "model.backbone.ARGUMENT", "data.label_column"}
 KEYS = {*list_options(SGD), *ADDED, *OF_OTHERS, "model.loss.smoothing", "data.batch_size"}
+PREDICT = ("output", "calibrator", "passes", "laplace", "row")
 TAKES_KEYS = (*WORDS_ARE_KEYS, "sweep", "features")
 
 
 @cache
 def options_of(verb: str) -> frozenset[str]:
     """The options of a verb without dotted keys."""
-    own = () if verb in WORDS_ARE_KEYS else parser_of(verb).known
+    own = [f"--{name}" for name in PREDICT] if verb == "predict" else []
+    own = own if verb in WORDS_ARE_KEYS else parser_of(verb).known
     return frozenset([*own, *(PLAIN_OPTIONS if verb in TAKES_KEYS else ())])
 
 
