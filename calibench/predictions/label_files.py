@@ -61,12 +61,13 @@ class LabelFile(NamedTuple):
                     "to label 1, and so on."
                 )
             _refuse_repeated(shared.label_columns[0], shared.of_labels)
+            several = _describe_several_rows(shared.name, shared.of_scores)
             others = [column for column in self.left_out if column not in shared.label_columns]
             line = f"each row has the label of the same `{shared.name}`"
             if [shared.name] != shared.label_columns and len(shared.label_columns) == 1:
                 line += f", `{shared.label_columns[0]}` of the labels"
             order = [places[text] for text in shared.of_scores.tolist()]
-            return self.labels[order], [*self.lines, line, _describe_left_out(others)]
+            return self.labels[order], [*self.lines, line, several, _describe_left_out(others)]
         return self.labels, [*self.lines, _describe_left_out(self.left_out)]
 
     def _shared_ids(self, columns: Mapping[str, Array]) -> Iterator["_SharedIds"]:
@@ -154,6 +155,18 @@ def _refuse_repeated(name: str, cells: Array) -> None:
             f"`{name}` of the labels has {repeated[0]} in {counts.max()} rows ({len(repeated)} such): leave one label "
             f"of each, or rename `{name}` in one file if row 1 belongs to label 1, and so on."
         )
+
+
+def _describe_several_rows(name: str, cells: Array) -> str:
+    """A line on ids (N,) of scores that stand in several rows; a ValueError if all do in equally many, as of views."""
+    texts, counts = np.unique(cells, return_counts=True)
+    several = int((counts > 1).sum())
+    if several and counts.min() == counts.max():
+        raise ValueError(
+            f"each `{name}` of the scores stands in {counts.max()} rows, {texts[0]} the first: keep one or average "
+            "them, or write labels beside the scores if rows are separate examples."
+        )
+    return f"{several} `{name}` stand in several rows: each counts" if several else ""
 
 
 def holds_only_labels(path: Path) -> bool:

@@ -125,9 +125,10 @@ def _describe_blocks(
 ) -> Iterator[str]:
     """A line on a part of the rows whose labels are those of chance where others are not: of other rows, perhaps."""
     is_sorted = (np.diff(target) != 0).sum() <= 2 * target.max()
-    if len(target) < _BLOCKS * _FEWEST_OF_BLOCK or is_sorted:
+    number = min(_BLOCKS, len(target) // _FEWEST_OF_BLOCK)
+    if number < 2 or is_sorted:
         return
-    edges = np.linspace(0, len(target), _BLOCKS + 1).astype(int)
+    edges = np.linspace(0, len(target), number + 1).astype(int)
     blocks = [slice(start, end) for start, end in pairwise(edges.tolist())]
     are_chance = [_is_chance(hits[block], predicted[block], target[block]) for block in blocks]
     if all(are_chance) or not any(are_chance):
@@ -137,7 +138,7 @@ def _describe_blocks(
     error = sqrt(other * (1 - other) / (~rows).sum() + chance * (1 - chance) / rows.sum())
     if other - chance > _FAR * error:
         place = are_chance.index(True)
-        last = next((at for at in range(place, _BLOCKS) if not are_chance[at]), _BLOCKS)
+        last = next((at for at in range(place, number) if not are_chance[at]), number)
         yield (
             f"`{name}` has an accuracy of {100 * chance:.1f} % in rows {edges[place]} to {edges[last]}, as by chance, "
             f"and of {100 * other:.1f} % in others: are all rows and labels in the same order?"

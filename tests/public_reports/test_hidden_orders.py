@@ -109,6 +109,12 @@ REFUSED: dict[str, tuple[Writer, str]] = {
         ),
         "its scores by each `checkpoint`",
     ),
+    "views of each image beside a label of each": (
+        beside(
+            table(id=np.repeat(IMAGES[:80], 3), **BY_NAME), table(id=IMAGES[:80][::-1], label=TEXTS[:80]),
+        ),
+        "each `id` of the scores stands in 3 rows, image_0.png the first: keep one or average them",
+    ),
     "rows of two sets": (
         table(split=np.tile(["val", "test"], N // 2), label=TEXTS, **BY_NAME), r"`split` says that rows are of test and val",
     ),

@@ -58,6 +58,8 @@ def test_rows_from_which_on_labels_are_those_of_chance_are_named() -> None:
     assert "in rows 599 to 1199, as by chance" in line
     order = np.argsort(LABELS, kind="stable")
     assert lines_on(PROBS[order], LABELS[order]) == []
+    (line,) = lines_on(np.delete(PROBS[:500], 250, axis=0), LABELS[:499])
+    assert "as by chance, and of" in line
 
 
 def test_labels_that_are_all_predicted_are_named() -> None:
