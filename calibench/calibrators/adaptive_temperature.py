@@ -22,7 +22,7 @@ from calibench.calibrators.temperature import (
 from calibench.calibrators.temperature_rounds import RULES, BinnedHits, TemperatureRounds
 from calibench.messages.checks import integer_from, option_named, positive, positive_integer
 from calibench.tensors.arrays import Floats, Integers
-from calibench.tensors.class_softmax import log_softmax, softmax
+from calibench.tensors.class_softmax import log_softmax_over_classes, softmax_over_classes
 
 _TOGETHER = NUMBERS_IN_BLOCK // 8  # logits of sets that are fitted together: a block of float64
 
@@ -192,10 +192,10 @@ class AdaptiveTemperatureScaling(Calibrator):
         return self.temperatures[bins].unsqueeze(1)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return log_softmax(logits / self._temperatures_of(logits))
+        return log_softmax_over_classes(logits / self._temperatures_of(logits))
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return softmax(logits / self._temperatures_of(logits))
+        return softmax_over_classes(logits / self._temperatures_of(logits))
 
 
 def _batch_small_sets(

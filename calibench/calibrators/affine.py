@@ -29,7 +29,7 @@ from calibench.calibrators.temperature import (
 )
 from calibench.messages.checks import non_negative, option_named, positive_integer
 from calibench.messages.printable_text import count_of
-from calibench.tensors.class_softmax import log_softmax, softmax
+from calibench.tensors.class_softmax import log_softmax_over_classes, softmax_over_classes
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
 # further iterations only over-fit. On 14 real sets it converges in 12 to 87.
@@ -66,10 +66,10 @@ class Affine(Calibrator):
         return logits
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return log_softmax(self._scores(self._features(logits)))
+        return log_softmax_over_classes(self._scores(self._features(logits)))
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return softmax(self._scores(self._features(logits)))
+        return softmax_over_classes(self._scores(self._features(logits)))
 
 
 class DiagonalAffine(Affine):
@@ -438,7 +438,7 @@ class Structured(Affine, ABC):
 
     def _features(self, logits: Tensor) -> Tensor:
         # Up to rounding `first.log_prob`, which takes twice the time: a fit makes them in each of its steps.
-        probs = softmax(logits / self.first.temperature)
+        probs = softmax_over_classes(logits / self.first.temperature)
         return mix_probabilities_with_uniform(probs, self.first.uniform_share).log()
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:

@@ -21,7 +21,7 @@ from calibench.calibrators.temperature import (
 )
 from calibench.messages.checks import option_named
 from calibench.tensors.arrays import Floats
-from calibench.tensors.class_softmax import log_softmax, softmax
+from calibench.tensors.class_softmax import log_softmax_over_classes, softmax_over_classes
 
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
 LOWEST_PROBABILITY = 1e-290
@@ -86,15 +86,16 @@ class EnsembleTemperatureScaling(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         scaled, raw, uniform = self.weights.log()
         member = torch.logaddexp(
-            log_softmax(logits / self.temperature) + scaled, log_softmax(logits) + raw
+            log_softmax_over_classes(logits / self.temperature) + scaled,
+            log_softmax_over_classes(logits) + raw,
         )
         return torch.logaddexp(member, uniform - math.log(logits.shape[1]))
 
     def _prob(self, logits: Tensor) -> Tensor:
         k = logits.shape[1]
         scaled, raw, uniform = self.weights.unsqueeze(1).expand(3, k)
-        member = torch.addcmul(uniform / k, softmax(logits / self.temperature), scaled)
-        return torch.addcmul(member, softmax(logits), raw)
+        member = torch.addcmul(uniform / k, softmax_over_classes(logits / self.temperature), scaled)
+        return torch.addcmul(member, softmax_over_classes(logits), raw)
 
 
 def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Floats:

@@ -22,7 +22,7 @@ from calibench.calibrators.temperature import (
     reduce_rows,
 )
 from calibench.messages.checks import positive_integer
-from calibench.tensors.class_softmax import log_softmax, softmax
+from calibench.tensors.class_softmax import log_softmax_over_classes, softmax_over_classes
 
 ENTROPY_ITERATIONS = 200
 NETWORK_ITERATIONS = 50
@@ -48,10 +48,10 @@ class TemperatureOfExample(Calibrator):
         self.ended_at_bound = is_bound(temperatures, BOUNDS)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return log_softmax(logits / self._temperatures(logits))
+        return log_softmax_over_classes(logits / self._temperatures(logits))
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return softmax(logits / self._temperatures(logits))
+        return softmax_over_classes(logits / self._temperatures(logits))
 
 
 class EntropyTemperatureScaling(TemperatureOfExample):

@@ -18,7 +18,11 @@ from calibench.calibrators.fit_warnings import warn_unless_converged
 from calibench.messages.checks import option_named, positive_integer
 from calibench.tensors.arrays import Floats
 from calibench.tensors.binning import equal_width_bin, equal_width_bin_of_array
-from calibench.tensors.class_softmax import SHORT_ROW, log_softmax, softmax
+from calibench.tensors.class_softmax import (
+    SHORT_ROW,
+    log_softmax_over_classes,
+    softmax_over_classes,
+)
 
 BOUNDS = MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
 PRIOR_DEVIATION = 0.5  # of ln T, about 0
@@ -116,10 +120,10 @@ class TemperatureScaling(Calibrator):
         self.temperature = weight.new_tensor(self._solve(logits, target, weight, prior))
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return log_softmax(logits / self.temperature)
+        return log_softmax_over_classes(logits / self.temperature)
 
     def _prob(self, logits: Tensor) -> Tensor:
-        return softmax(logits / self.temperature)
+        return softmax_over_classes(logits / self.temperature)
 
 
 class TemperatureWithMixture(TemperatureScaling, ABC):

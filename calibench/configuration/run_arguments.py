@@ -88,7 +88,7 @@ def _describe_no_option(argument: str, parsed: RunArguments, next_word: str = ""
 
 
 def _describe_folder(folder: Path) -> str:
-    """What to type for a run or a folder of runs, the first of these, or else for a folder of images."""
+    """The words to type for a run or a folder of runs, the first of these, or else for a folder of images."""
     for path in sorted(folder.glob("**/config.yaml")):
         run = path.parent
         return f": write `--config {run}/config.yaml --ckpt_path {run}/checkpoints/last.ckpt`"

@@ -12,7 +12,7 @@ import yaml
 
 from calibench.messages.errors import did_you_mean
 
-TABLE = Path(__file__).with_suffix(".yaml")
+OPTION_TABLE = Path(__file__).with_suffix(".yaml")
 
 Words = tuple[str, ...]
 
@@ -65,10 +65,11 @@ class Meaning:
 def option_words(option: str) -> Words:
     """The words of an option in small letters and without endings of the plural: those of `n-bins` and `nBin`."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", option)
-    words = [word for word in re.split(r"[^a-z0-9]+", spaced.lower()) if word]
-    return tuple(
-        word if len(word) < 4 or word.endswith("ss") else word.removesuffix("s") for word in words
-    )
+    return tuple(_singular(word) for word in re.split(r"[^a-z0-9]+", spaced.lower()) if word)
+
+
+def _singular(word: str) -> str:
+    return word if len(word) < 4 or word.endswith("ss") else word.removesuffix("s")
 
 
 def _holds(words: Words, phrase: Words) -> bool:
@@ -85,7 +86,7 @@ def meanings() -> tuple[Meaning, ...]:
 
 @cache
 def _table() -> dict[str, Any]:
-    table: dict[str, Any] = yaml.load(TABLE.read_bytes(), Loader=_LOADER)
+    table: dict[str, Any] = yaml.load(OPTION_TABLE.read_bytes(), Loader=_LOADER)
     return table
 
 
@@ -139,7 +140,7 @@ class UnknownOption:
         yield from [answer] if isinstance(answer, str) else answer
 
     def _answer(self, text: str) -> str:
-        """What a text of the table says; an empty string if the verb lacks the options in it."""
+        """The sentence of a text of the table; an empty string if the verb lacks the options in it."""
         if text.startswith("--"):
             return did_you_mean([name for name in text.split() if name in self.options][:1])
         named = {name for name in _OPTIONS.findall(text) if not (self.takes_keys and "." in name)}

@@ -204,7 +204,7 @@ def softmax(logits: Tensor) -> Tensor:
         tensor([[0.7856, 0.1753, 0.0391],
                 [0.2337, 0.5749, 0.1914]])
     """
-    return class_softmax.softmax(at_least_float32(logits))
+    return class_softmax.softmax_over_classes(at_least_float32(logits))
 
 
 def log_softmax(logits: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def log_softmax(logits: Tensor) -> Tensor:
         tensor([[-0.2413, -1.7413, -3.2413],
                 [-1.4536, -0.5536, -1.6536]])
     """
-    return class_softmax.log_softmax(at_least_float32(logits))
+    return class_softmax.log_softmax_over_classes(at_least_float32(logits))
 
 
 def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -152,8 +152,12 @@ def _describe_unknown_group(config: Config, key: str, others: Sequence[str]) -> 
     name = f"{key}.{last}".removesuffix(".")
     inside = [option for option in options if option.endswith(f".{name}")]
     is_typo = bool(get_close_matches(key, ["data", *KEY_GROUPS], 1, 0.8))
-    hint = describe_unknown_key(last, config[key][last]) if last and not (inside or is_typo) else ""
-    if hint:
+    if (
+        last
+        and not inside
+        and not is_typo
+        and (hint := describe_unknown_key(last, config[key][last]))
+    ):
         return f"unknown option `{name}`{hint}"
     wrong, options = (name, inside) if inside else (key, options)
     return describe_unknown_option(wrong, options, value=config[key], others=others)

@@ -11,17 +11,17 @@ SHORT_ROW = 16
 """Classes below which torch's kernels for rows take a slow path on a CPU, and those for columns are faster."""
 
 
-def softmax(logits: Tensor) -> Tensor:
+def softmax_over_classes(logits: Tensor) -> Tensor:
     """Probabilities of logits, (N, K) -> (N, K)."""
-    return _over_classes(torch.softmax, logits)
+    return _apply(torch.softmax, logits)
 
 
-def log_softmax(logits: Tensor) -> Tensor:
+def log_softmax_over_classes(logits: Tensor) -> Tensor:
     """Log-probabilities of logits, (N, K) -> (N, K)."""
-    return _over_classes(torch.log_softmax, logits)
+    return _apply(torch.log_softmax, logits)
 
 
-def _over_classes(function: Callable[[Tensor, int], Tensor], logits: Tensor) -> Tensor:
+def _apply(function: Callable[[Tensor, int], Tensor], logits: Tensor) -> Tensor:
     if logits.shape[1] < SHORT_ROW and logits.device.type == "cpu":
         return function(logits.t(), 0).t().contiguous()
     return function(logits, 1)

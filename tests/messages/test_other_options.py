@@ -11,7 +11,7 @@ import yaml
 from calibench.cli import VERBS, WORDS_ARE_KEYS, parser_of
 from calibench.configuration.files import list_configuration_files
 from calibench.configuration.key_hints import PLAIN_OPTIONS
-from calibench.messages.other_options import TABLE, Meaning, UnknownOption, meanings
+from calibench.messages.other_options import OPTION_TABLE, Meaning, UnknownOption, meanings
 from calibench.run_configuration.checks import list_options
 from calibench.run_configuration.keys import KEY_TYPES
 
@@ -90,7 +90,7 @@ def test_every_meaning_is_an_answer_of_some_verb() -> None:
 
 
 def test_the_keys_of_a_meaning_are_verbs_or_groups() -> None:
-    table = yaml.safe_load(TABLE.read_text())
+    table = yaml.safe_load(OPTION_TABLE.read_text())
     verbs = {verb.replace(" ", "-") for verb in VERBS}
     assert {verb for group in table["groups"].values() for verb in group.split()} <= verbs
     used = {key for entry in table["meanings"] for key in entry}
