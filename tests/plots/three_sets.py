@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from calibench.calibrators import TemperatureScaling
 from calibench.losses import focal_loss, inverse_focal_loss
+from calibench.parallel.threads import one_thread
 from calibench.runs import Predictions
 from calibench.statistics.number import CROSS_FITTED
 from tests.run_folders import write_run
@@ -176,7 +177,10 @@ def _at_rest(loss: str) -> Tensor:
         total.backward()
         return total
 
-    optimizer.step(closure)
+    with (
+        one_thread()
+    ):  # in three of six whole runs this took ten times as long; the cause is not known
+        optimizer.step(closure)
     return logits.detach().view(_posteriors().shape)
 
 
