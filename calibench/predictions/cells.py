@@ -67,8 +67,9 @@ def _vectors(column: Any) -> list[Any] | None:
     if column.dtype.kind != "O" or not len(column) or _vector(column.iloc[0]) is None:
         return None
     vectors = [_vector(cell) for cell in column]
-    sizes = {len(vector) for vector in vectors if vector is not None}
-    return None if len(sizes) > 1 or any(vector is None for vector in vectors) else vectors
+    if any(vector is None for vector in vectors) or len({*map(len, vectors)}) > 1:
+        return None
+    return vectors
 
 
 def _vector(cell: Any) -> Any:

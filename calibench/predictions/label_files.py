@@ -95,7 +95,8 @@ class LabelFile(NamedTuple):
                     "name if rows belong together by them, or leave one out if by their order."
                 )
             yield _SharedIds(name, cells, [other], label_cells)
-        shared = [name for name in columns if name in self.ids and name not in (*ids, *label_ids)]
+        common = [name for name in columns if name in self.ids]
+        shared = [name for name in common if name not in (*ids, *label_ids)]
         if len(shared) > 1:
             cells, label_cells = (_joined(part, shared) for part in (columns, self.ids))
             is_one_each = len({*cells.tolist()}) == len(cells)
@@ -266,9 +267,8 @@ def _one_hot_labels(table: TableFile, usual: Sequence[str]) -> _OneHot | None:
     values = frame[names].to_numpy(float) if len(names) > 1 else np.zeros((0, 0))
     others = [name for name in table.names if name not in names]
     ids = ids_of_table(table, others)
-    are_others_known = all(
-        name.lower() in BESIDE or (name in ids and _are_ids(name, ids[name])) for name in others
-    )
+    unknown = [name for name in others if name.lower() not in BESIDE]
+    are_others_known = all(name in ids and _are_ids(name, ids[name]) for name in unknown)
     if not are_others_known or not len(values) or not (values.sum(axis=1) == 1).all():
         return None
     return _OneHot(np.array(names)[values.argmax(axis=1)], names)

@@ -82,7 +82,7 @@ def refuse_shifted_labels(labels: LabelPlaces, values: Array, meaning: str) -> N
     likeliest, ranks = scores.argmax(axis=1), _ranks(scores, meaning)
     shifted, at = (int((likeliest == places).sum()) for places in (target - start, target))
     better = _of_labels(ranks, target - start) - _of_labels(ranks, target)
-    if _are_more(shifted, at) and better.mean() > 2 * better.std() / np.sqrt(len(better)):
+    if _exceeds_by_errors(shifted, at) and better.mean() > 2 * better.std() / np.sqrt(len(better)):
         names = labels.names or [str(place) for place in range(k)]
         unknown, remedy = ("", "subtract 1") if start > 0 else (", which is unknown,", "add 1")
         raise ValueError(
@@ -139,7 +139,7 @@ def _is_far_above_0(values: Floats) -> bool:
     return bool(values.mean() > max(_FAR * error, _LEAST_DIFFERENCE))
 
 
-def _are_more(hits: int, others: int) -> bool:
+def _exceeds_by_errors(hits: int, others: int) -> bool:
     """Whether one number of hits is larger than another one by no accident."""
     return bool(hits - others > _STANDARD_ERRORS * np.sqrt(hits + others))
 
@@ -189,7 +189,7 @@ def _refuse_negated(values: Array, target: Integers, meaning: str, name: str) ->
     largest, least = (
         int((chosen == target).sum()) for chosen in (values.argmax(axis=1), values.argmin(axis=1))
     )
-    if not _are_more(least, largest):
+    if not _exceeds_by_errors(least, largest):
         return
     raise ValueError(
         f"the least of a row of `{name}` is that of its label in {least} of {len(target)} rows, the largest in "
@@ -203,7 +203,7 @@ def _refuse_other_order(
 ) -> None:
     scores, target = rows
     hits = [int((scores.argmax(axis=1) == places).sum()) for places in (target, order[target])]
-    if not _are_more(hits[1], hits[0]):
+    if not _exceeds_by_errors(hits[1], hits[0]):
         return
     names = [*(labels.names or map(str, range(len(order))))]
     listed = [names[place] for place in (order if labels.has_named_columns else np.argsort(order))]

@@ -51,8 +51,7 @@ def describe_rows(sets: Mapping[str, Sequence[Predictions]]) -> Iterator[str]:
 
 def _describe_same_examples(val: Predictions, test: Predictions) -> Iterator[str]:
     """A line on validation examples that are test examples with other scores, by their ids or their labels."""
-    ids = [set() if part.ids is None else {*map(str, part.ids)} for part in (val, test)]
-    shared = {name for name in ids[0] & ids[1] if not name.isdecimal()}  # no numbers of rows
+    shared = _text_ids(val) & _text_ids(test)
     if shared:
         yield (
             f"`val` and `test` share {len(shared):,} ids, such as {min(shared)}: calibrators are tested on "
@@ -63,6 +62,12 @@ def _describe_same_examples(val: Predictions, test: Predictions) -> Iterator[str
             "`val` and `test` have the same labels in the same order: if they are the same examples, calibrators are "
             "tested on what they were fitted on"
         )
+
+
+def _text_ids(predictions: Predictions) -> set[str]:
+    """The ids that are no numbers of rows."""
+    ids = () if predictions.ids is None else map(str, predictions.ids)
+    return {name for name in ids if not name.isdecimal()}
 
 
 def _are_labels_of_same_examples(labels: Integers, others: Integers) -> bool:
