@@ -114,7 +114,11 @@ def migrate_calibrators(content: Mapping[str, Any]) -> Json:
     if names:
         migrated["calibrators"] = {renamed.get(name, name): value for name, value in names.items()}
     migrated["rows"] = [
-        {**row, "calibrator": renamed.get(row["calibrator"], row["calibrator"])}
+        {
+            **row,
+            "calibrator": renamed.get(row["calibrator"], row["calibrator"]),
+            "metric": row["metric"].removesuffix(f"_{row.get('n_bins')}"),  # 20 bins were `ece_20`
+        }
         for row in content.get("rows") or ()
     ]
     return migrated
