@@ -3,9 +3,11 @@
 from typing import Literal
 
 import numpy as np
+import torch
 
 from calibench.data.batch import Examples, Splits
 from calibench.data.layouts import PART_TITLES
+from calibench.tensors.row_copies import hash_rows
 
 _SAME = {"images": "the same pixels", "rows": "the same inputs and label"}
 _TIMES = (
@@ -38,10 +40,8 @@ def describe_copies(splits: Splits, unit: Literal["images", "rows"]) -> list[str
 
 def _hash_examples(examples: Examples, *, has_labels: bool) -> np.ndarray:
     """Hashes (N,) of inputs, with labels or without."""
-    rows = examples.inputs.flatten(1).numpy()
-    labels = examples.target.tolist() if has_labels else [0] * len(rows)
-    hashes = (hash((row.tobytes(), label)) for row, label in zip(rows, labels, strict=True))
-    return np.fromiter(hashes, np.int64, len(rows))
+    target = examples.target if has_labels else torch.zeros(len(examples.target), dtype=torch.int64)
+    return hash_rows(examples.inputs.flatten(1).numpy(), target.numpy())
 
 
 def _count_in_several_classes(splits: Splits, hashes: list[np.ndarray]) -> int:

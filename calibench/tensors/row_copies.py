@@ -1,4 +1,4 @@
-"""Copies of rows: examples with the same scores and label, to the last bit, that are not alike by chance."""
+"""Copies of rows: examples with the same inputs or scores and the same label, to the last bit."""
 
 from math import log10
 
@@ -15,15 +15,12 @@ _SATURATED = (
 _LOOKED_AT = 1000  # rows by which it is told whether a file is coarse
 
 
-def hash_rows(scores: Array, target: Integers) -> npt.NDArray[np.uint64]:
-    """Hashes (N,) of rows of scores (N, K) and labels (N,)."""
-    words = np.ascontiguousarray(scores, dtype=np.float64).view(np.uint64)
-    odd = np.random.default_rng(0).integers(0, 2**63, words.shape[1] + 1, dtype=np.uint64) * 2 + 1
-    mixed: npt.NDArray[np.uint64] = target.astype(np.uint64) * odd[-1]
-    for column, factor in zip(words.T, odd, strict=False):
-        mixed = (mixed ^ (column * factor)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    return mixed
+def hash_rows(rows: Array, target: Integers) -> npt.NDArray[np.uint64]:
+    """Hashes (N,) of rows (N, D), scores or inputs, and labels (N,), of use within this process only."""
+    if np.issubdtype(rows.dtype, np.floating):
+        rows = rows.astype(np.float64)  # scores of one set are float32, of another float64
+    pairs = zip((row.tobytes() for row in rows), target.tolist(), strict=True)
+    return np.fromiter(map(hash, pairs), np.int64, len(rows)).view(np.uint64)
 
 
 def is_saturated(logits: Array) -> npt.NDArray[np.bool_]:
