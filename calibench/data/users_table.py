@@ -123,9 +123,8 @@ def find_missing_labels(rows: np.ndarray, labels: np.ndarray, cell_title: str) -
     }
 
 
-def refuse_column_of_parts(path: Path, used: Collection[str], **options: Any) -> None:
+def refuse_column_of_parts(path: Path, table: TableFile, used: Collection[str]) -> None:
     """Raise a DataError for a file of all parts, in which a column says which rows are for training and for testing."""
-    table = open_users_table(path, "a table", **options, is_silent=True)
     names = [name for name in table.names if name.lower() in _PART_COLUMNS and name not in used]
     frame = table.frame(names, names) if names else {}
     for name in names:

@@ -60,11 +60,14 @@ def read_columns(
     separator: str | None = None,
     like: Sequence[Feature] | None = None,
     quotes: bool | None = None,
+    *,
+    has_all_parts: bool = False,
 ) -> Columns:
     """Read a table by `open_table`: `features` by name or pattern, or the columns that are `like` a training file's.
 
     Without either they are all but the label, the group, those without a name and one like `id` that only counts the
-    rows. What becomes of dates and categories is said in one line.
+    rows. What becomes of dates and categories is said in one line. A file that `has_all_parts` may have no column that
+    names them.
 
     Raises:
         DataError: No such file, another format, a missing column, or a column of text that is neither dates nor one of
@@ -78,6 +81,8 @@ def read_columns(
         raise DataError(
             f"{path} has one column, `{table.names[0]}`: commas, semicolons, tabs or bars are expected between cells."
         )
+    if has_all_parts:
+        users_table.refuse_column_of_parts(path, table, (label, *(features or ())))
     by_name = features if like is None else [escape(feature.column) for feature in like]
     feature_columns = _select_features(path, table.names, by_name, names)
     as_text = [feature.column for feature in like or () if feature.kind != "number"]
@@ -180,14 +185,8 @@ class TableParts:
         for name, size in (("val_size", val_size), ("test_size", test_size)):
             if size is not None:
                 self._held_out[name.removesuffix("_size")] = positive_integer(name, size)
-        if [*self._files.paths] == ["train"]:
-            users_table.refuse_column_of_parts(
-                self._files.paths["train"],
-                (label_column, *(features or ())),
-                separator=separator,
-                quotes=quotes,
-            )
-        self._train = train = self._read(self._files.paths["train"])
+        has_all_parts = [*self._files.paths] == ["train"]
+        self._train = train = self._read(self._files.paths["train"], has_all_parts=has_all_parts)
         users_table.check_labels(train.labels, train_file, label_column)
         if train.groups is not None and len({*train.groups}) == len(train.rows):
             raise DataError(
@@ -234,9 +233,18 @@ class TableParts:
         file: Path,
         like: Sequence[Feature] | None = None,
         classes: Sequence[str] | None = None,
+        *,
+        has_all_parts: bool = False,
     ) -> Columns:
         """The rows of a file that can be used, with the columns and classes of the training file if these are known."""
-        table = read_columns(file, self._features, *self._columns, like, quotes=self._quotes)
+        table = read_columns(
+            file,
+            self._features,
+            *self._columns,
+            like,
+            quotes=self._quotes,
+            has_all_parts=has_all_parts,
+        )
         problems = dict(table.problems)
         if classes is not None:
             problems = users_table.find_unknown_labels(table.rows, table.labels, classes) | problems

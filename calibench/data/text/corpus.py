@@ -88,11 +88,13 @@ def read_text_table(
     encoding: str | None = None,
     separator: str | None = None,
     quotes: bool | None = None,
+    has_all_parts: bool = False,
 ) -> TextTable:
     """Read a table of texts by `open_table`: the columns `text` of a row, joined by blanks where they are not empty.
 
     Without `label` there are no labels; `classes` are those that there may be, and `columns` name the columns of a file
-    without a header. A missing column, or a row that cannot be used and may not be skipped, is a DataError.
+    without a header. A missing column, or a row that cannot be used and may not be skipped, is a DataError; so is a
+    column that names the parts of a file that `has_all_parts`.
     """
     description = "a table of texts and labels"
     table = users_table.open_users_table(
@@ -100,6 +102,8 @@ def read_text_table(
     )
     names = [*text, *([] if label is None else [label])]
     users_table.require_columns(path, table.names, names)
+    if has_all_parts:
+        users_table.refuse_column_of_parts(path, table, names)
     frame, problems = table.frame(list(dict.fromkeys(names)), names), dict(table.problems)
     labels = np.empty(0, object)
     if label is not None:

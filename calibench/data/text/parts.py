@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from calibench.data.layouts import find_part_files
 from calibench.data.source import locate_file
@@ -15,7 +16,6 @@ from calibench.data.users_table import (
     describe_doubtful_classes,
     drop_unlabelled_parts,
     lacking_classes,
-    refuse_column_of_parts,
 )
 
 
@@ -71,11 +71,8 @@ class TextParts:
         }
         self._files, self.caveats = drop_unlabelled_parts(files, label_column, **options)
         self.inventory = list(self._files.notes)
-        if [*self._files.paths] == ["train"]:
-            refuse_column_of_parts(
-                self._files.paths["train"], (label_column, *text_columns), **options
-            )
-        self._train = self._table(self._files.paths["train"])
+        has_all_parts = [*self._files.paths] == ["train"]
+        self._train = self._table(self._files.paths["train"], has_all_parts=has_all_parts)
         check_labels(self._train.labels, train_file, label_column)
         self.class_names = sorted({*self._train.labels})
 
@@ -97,8 +94,8 @@ class TextParts:
         """The texts of another file, whose labels are not looked at."""
         return self._read(locate_file(file, self._root), label=None).texts
 
-    def _table(self, path: Path, *, classes: Sequence[str] | None = None) -> TextTable:
-        return self._read(path, label=self._label_column, classes=classes)
+    def _table(self, path: Path, **options: Any) -> TextTable:
+        return self._read(path, label=self._label_column, **options)
 
     def _corpus(self, table: TextTable) -> Corpus:
         self.caveats += table.caveats
