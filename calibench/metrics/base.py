@@ -6,7 +6,7 @@ Those of top labels take or keep pairs (confidence, correct); those of columns k
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from inspect import signature
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ from calibench.metrics.probability_batches import top_label as top_label_of
 from calibench.metrics.titles import MetricTitles
 from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import MovedNotCast, at_least_float32
+
+Value = TypeVar("Value", covariant=True)
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 _TOLD_BY_PREDICTIONS = {"num_classes", "num_labels", "task"}  # arguments that torchmetrics asks for
@@ -350,16 +352,30 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
         return torch.stack(errors or [nothing]).mean()
 
 
-def count_classes(preds: Tensor, target: Tensor) -> int:
-    """Number of classes K of a set of predictions in any shape that metrics take; see `rows_of_batch`."""
+def count_classes(preds: Tensor, target: Tensor, stated: int | None = None) -> int:
+    """Number of classes K: as stated, or of predictions in any shape that metrics take; see `rows_of_batch`."""
+    if stated is not None:
+        return stated
     rows, labels = rows_of_batch(preds, target)
     check_prediction_shapes(rows, labels, name="preds")
     return rows.shape[1]
 
 
-def compute_once(metric: Metric, preds: Tensor, target: Tensor) -> Any:
-    """Value of a metric for a single set, computed on the device of its tensors."""
+class MetricOf(Protocol[Value]):
+    """A metric whose value is of a known type."""
+
+    def compute(self) -> Value:
+        """The value so far."""
+        ...
+
+
+def compute_once(
+    metric_class: Callable[..., MetricOf[Value]], preds: Tensor, target: Tensor, **arguments: Any
+) -> Value:
+    """Value of a metric for a single set, of this process alone, computed on the device of its tensors."""
+    metric: Any = metric_class(**arguments, sync_on_compute=False)
     if isinstance(preds, Tensor):
         metric.to(preds.device)
     metric.update(preds, target)
-    return metric.compute()
+    value: Value = metric.compute()
+    return value

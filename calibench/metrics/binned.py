@@ -139,11 +139,15 @@ def calibration_error(
         >>> calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1750, dtype=torch.float64)
     """
-    metric = CalibrationError(
-        n_bins=n_bins, norm=norm, variant=variant, ignore_index=ignore_index, sync_on_compute=False
+    return compute_once(
+        CalibrationError,
+        preds,
+        target,
+        n_bins=n_bins,
+        norm=norm,
+        variant=variant,
+        ignore_index=ignore_index,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value
 
 
 class OverconfidenceError(EqualWidthMetric):
@@ -201,9 +205,9 @@ def overconfidence_error(
         >>> overconfidence_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0300, dtype=torch.float64)
     """
-    metric = OverconfidenceError(n_bins=n_bins, ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(
+        OverconfidenceError, preds, target, n_bins=n_bins, ignore_index=ignore_index
+    )
 
 
 class UnderconfidenceError(OverconfidenceError):
@@ -256,9 +260,9 @@ def underconfidence_error(
         >>> underconfidence_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0925, dtype=torch.float64)
     """
-    metric = UnderconfidenceError(n_bins=n_bins, ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(
+        UnderconfidenceError, preds, target, n_bins=n_bins, ignore_index=ignore_index
+    )
 
 
 class AdaptiveCalibrationError(TopLabelMetric):
@@ -343,11 +347,14 @@ def adaptive_calibration_error(
         >>> adaptive_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1750, dtype=torch.float64)
     """
-    metric = AdaptiveCalibrationError(
-        n_bins=n_bins, variant=variant, ignore_index=ignore_index, sync_on_compute=False
+    return compute_once(
+        AdaptiveCalibrationError,
+        preds,
+        target,
+        n_bins=n_bins,
+        variant=variant,
+        ignore_index=ignore_index,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value
 
 
 def squared_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
@@ -484,8 +491,12 @@ def debiased_calibration_error(
         >>> debiased_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0., dtype=torch.float64)
     """
-    metric = DebiasedCalibrationError(
-        p=p, kind=kind, n_bins=n_bins, ignore_index=ignore_index, sync_on_compute=False
+    return compute_once(
+        DebiasedCalibrationError,
+        preds,
+        target,
+        p=p,
+        kind=kind,
+        n_bins=n_bins,
+        ignore_index=ignore_index,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value

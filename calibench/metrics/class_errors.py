@@ -122,13 +122,13 @@ def confusion_matrix(
                 [1, 1, 0],
                 [0, 0, 1]])
     """
-    metric = ConfusionMatrix(
-        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+    return compute_once(
+        ConfusionMatrix,
+        preds,
+        target,
+        num_classes=count_classes(preds, target, num_classes),
         ignore_index=ignore_index,
-        sync_on_compute=False,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value
 
 
 class PerClassError(ConfusionMetric):
@@ -187,13 +187,13 @@ def per_class_error(
         >>> per_class_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor([0.0000, 0.5000, 0.0000], dtype=torch.float64)
     """
-    metric = PerClassError(
-        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+    return compute_once(
+        PerClassError,
+        preds,
+        target,
+        num_classes=count_classes(preds, target, num_classes),
         ignore_index=ignore_index,
-        sync_on_compute=False,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value
 
 
 class GroupError(ConfusionMetric):
@@ -276,11 +276,11 @@ def group_error(
         >>> group_error(preds, torch.tensor([0, 1, 1, 2]), class_counts=[500, 200, 5])["many"]
         tensor(0.2500, dtype=torch.float64)
     """
-    metric = GroupError(
+    return compute_once(
+        GroupError,
+        preds,
+        target,
         class_counts=class_counts,
         thresholds=thresholds,
         ignore_index=ignore_index,
-        sync_on_compute=False,
     )
-    value: dict[str, Tensor] = compute_once(metric, preds, target)
-    return value

@@ -115,15 +115,15 @@ def classwise_calibration_error(
         >>> classwise_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2667, dtype=torch.float64)
     """
-    metric = ClasswiseCalibrationError(
-        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+    return compute_once(
+        ClasswiseCalibrationError,
+        preds,
+        target,
+        num_classes=count_classes(preds, target, num_classes),
         n_bins=n_bins,
         variant=variant,
         ignore_index=ignore_index,
-        sync_on_compute=False,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value
 
 
 COLUMN_CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": order_statistic_cuts}
@@ -226,15 +226,15 @@ def adaptive_classwise_calibration_error(
         >>> adaptive_classwise_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2667, dtype=torch.float64)
     """
-    metric = AdaptiveClasswiseCalibrationError(
-        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+    return compute_once(
+        AdaptiveClasswiseCalibrationError,
+        preds,
+        target,
+        num_classes=count_classes(preds, target, num_classes),
         n_bins=n_bins,
         variant=variant,
         ignore_index=ignore_index,
-        sync_on_compute=False,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value
 
 
 class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
@@ -336,13 +336,13 @@ def thresholded_adaptive_calibration_error(
         >>> thresholded_adaptive_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2667, dtype=torch.float64)
     """
-    metric = ThresholdedAdaptiveCalibrationError(
-        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+    return compute_once(
+        ThresholdedAdaptiveCalibrationError,
+        preds,
+        target,
+        num_classes=count_classes(preds, target, num_classes),
         n_bins=n_bins,
         threshold=threshold,
         variant=variant,
         ignore_index=ignore_index,
-        sync_on_compute=False,
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value

@@ -150,8 +150,11 @@ def squared_kernel_calibration_error(
         >>> squared_kernel_calibration_error(preds, torch.tensor([0, 1, 1, 2]))["p"]
         tensor(0.9303, dtype=torch.float64)
     """
-    metric = SquaredKernelCalibrationError(
-        bandwidth=bandwidth, block_size=block_size, ignore_index=ignore_index, sync_on_compute=False
+    return compute_once(
+        SquaredKernelCalibrationError,
+        preds,
+        target,
+        bandwidth=bandwidth,
+        block_size=block_size,
+        ignore_index=ignore_index,
     )
-    value: dict[str, Tensor] = compute_once(metric, preds, target)
-    return value

@@ -76,9 +76,7 @@ def error_rate(preds: Tensor, target: Tensor, *, ignore_index: int | None = None
         >>> error_rate(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.2500, dtype=torch.float64)
     """
-    metric = ErrorRate(ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(ErrorRate, preds, target, ignore_index=ignore_index)
 
 
 class BrierScore(MeanMetric):
@@ -131,9 +129,7 @@ def brier_score(preds: Tensor, target: Tensor, *, ignore_index: int | None = Non
         >>> brier_score(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.3250, dtype=torch.float64)
     """
-    metric = BrierScore(ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(BrierScore, preds, target, ignore_index=ignore_index)
 
 
 class NegativeLogLikelihood(MeanMetric):
@@ -219,11 +215,9 @@ def negative_log_likelihood(
         >>> negative_log_likelihood(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.5737, dtype=torch.float64)
     """
-    metric = NegativeLogLikelihood(
-        from_logits=from_logits, ignore_index=ignore_index, sync_on_compute=False
+    return compute_once(
+        NegativeLogLikelihood, preds, target, from_logits=from_logits, ignore_index=ignore_index
     )
-    value: Tensor = compute_once(metric, preds, target)
-    return value
 
 
 class SpiegelhalterZ(PairMetric):
@@ -297,9 +291,7 @@ def spiegelhalter_z(
         >>> spiegelhalter_z(preds, torch.tensor([0, 1, 1, 2]))["p"]
         tensor(0.5472, dtype=torch.float64)
     """
-    metric = SpiegelhalterZ(ignore_index=ignore_index, sync_on_compute=False)
-    value: dict[str, Tensor] = compute_once(metric, preds, target)
-    return value
+    return compute_once(SpiegelhalterZ, preds, target, ignore_index=ignore_index)
 
 
 class BrierDecomposition(CalibrationMetric):
@@ -398,14 +390,14 @@ def brier_decomposition(
         >>> brier_decomposition(preds, torch.tensor([0, 1, 1, 2]))["refinement"]
         tensor(0.2500, dtype=torch.float64)
     """
-    metric = BrierDecomposition(
-        num_classes=count_classes(preds, target) if num_classes is None else num_classes,
+    return compute_once(
+        BrierDecomposition,
+        preds,
+        target,
+        num_classes=count_classes(preds, target, num_classes),
         n_bins=n_bins,
         ignore_index=ignore_index,
-        sync_on_compute=False,
     )
-    value: dict[str, Tensor] = compute_once(metric, preds, target)
-    return value
 
 
 class CorpDecomposition(PackedColumnsMetric):
@@ -487,9 +479,7 @@ def corp_decomposition(
         >>> corp_decomposition(preds, torch.tensor([0, 1, 1, 2]))["mcb"]
         tensor(0.0375, dtype=torch.float64)
     """
-    metric = CorpDecomposition(kind=kind, ignore_index=ignore_index, sync_on_compute=False)
-    value: dict[str, Tensor] = compute_once(metric, preds, target)
-    return value
+    return compute_once(CorpDecomposition, preds, target, kind=kind, ignore_index=ignore_index)
 
 
 def _parts(confidence: Tensor, hit: Tensor) -> list[np.floating]:

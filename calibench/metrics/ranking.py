@@ -254,6 +254,4 @@ def risk_coverage(
         >>> risk_coverage(preds, torch.tensor([0, 1, 1, 2]))["aurc"]
         tensor(0.1042, dtype=torch.float64)
     """
-    metric = RiskCoverage(risk=risk, ignore_index=ignore_index, sync_on_compute=False)
-    value: dict[str, Tensor] = compute_once(metric, preds, target)
-    return value
+    return compute_once(RiskCoverage, preds, target, risk=risk, ignore_index=ignore_index)

@@ -84,9 +84,7 @@ def kolmogorov_smirnov_calibration_error(
         >>> kolmogorov_smirnov_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0750, dtype=torch.float64)
     """
-    metric = KolmogorovSmirnovCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(KolmogorovSmirnovCalibrationError, preds, target, ignore_index=ignore_index)
 
 
 class KuiperCalibrationError(KuiperError, UnbinnedError):
@@ -134,9 +132,7 @@ def kuiper_calibration_error(
         >>> kuiper_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1250, dtype=torch.float64)
     """
-    metric = KuiperCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(KuiperCalibrationError, preds, target, ignore_index=ignore_index)
 
 
 class SmoothCalibrationError(TopLabelMetric):
@@ -219,9 +215,9 @@ def smooth_calibration_error(
         >>> smooth_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0992, dtype=torch.float64)
     """
-    metric = SmoothCalibrationError(kernel=kernel, ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(
+        SmoothCalibrationError, preds, target, kernel=kernel, ignore_index=ignore_index
+    )
 
 
 def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
@@ -312,9 +308,7 @@ def lipschitz_calibration_error(
         >>> lipschitz_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.0800, dtype=torch.float64)
     """
-    metric = LipschitzCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(LipschitzCalibrationError, preds, target, ignore_index=ignore_index)
 
 
 class Sweep:
@@ -418,6 +412,4 @@ def sweep_calibration_error(
         >>> sweep_calibration_error(preds, torch.tensor([0, 1, 1, 2]))
         tensor(0.1750, dtype=torch.float64)
     """
-    metric = SweepCalibrationError(ignore_index=ignore_index, sync_on_compute=False)
-    value: Tensor = compute_once(metric, preds, target)
-    return value
+    return compute_once(SweepCalibrationError, preds, target, ignore_index=ignore_index)
