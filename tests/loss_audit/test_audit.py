@@ -124,6 +124,31 @@ def test_proper_losses_have_no_gradient_at_posteriors_of_a_millionth(name: str) 
     assert posterior.min() < 1.1e-6
 
 
+class WeightedByProbability(nn.Module):
+    """Cross-entropy times 1 + weight p_y, held constant: improper by as little as the weight says."""
+
+    def __init__(self, weight: float) -> None:
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        loss = F.cross_entropy(logits, target, reduction="none")
+        return (loss * (1 + self.weight * (-loss).exp().detach())).mean()
+
+
+@pytest.mark.parametrize(("weight", "holds"), [(1.8e-6, True), (2.2e-6, None)])
+def test_a_relative_gradient_of_a_millionth_is_none(
+    weight: float, holds: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At (1 - r, r) the two parts are opposed and in the ratio of their factors: (w0 - w1) / (w0 + w1) remains."""
+    monkeypatch.setattr(checks, "STEPS", 1)  # where training ends is not asked
+    path = "tests.loss_audit.test_audit.WeightedByProbability"
+    block = {"class_path": path, "init_args": {"weight": weight}}
+    found, seen = is_proper(AuditedLoss("slightly improper", block))
+    assert found is holds
+    assert seen.startswith("" if holds else "relative expected gradient 1.1e-06 at (1, 1e-06)")
+
+
 @pytest.mark.slow
 def test_label_smoothing_ends_at_the_smoothed_probabilities() -> None:
     smoothed = subject("LabelSmoothingLoss", smoothing=0.2)
