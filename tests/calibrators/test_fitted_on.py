@@ -26,11 +26,10 @@ from calibench.calibrators import (
 )
 from calibench.calibrators.fit_warnings import BoundWarning
 from calibench.cli import main
+from tests.draws import draw_calibrated
 
 RANDOM = np.random.default_rng(0)
-LOGITS = 2 * RANDOM.normal(size=(300, 3))
-PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
-LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+LOGITS, PROBS, LABELS = draw_calibrated(RANDOM, 300)
 NAMES = ["a", "b", "c"]
 
 

@@ -14,6 +14,7 @@ import torch
 
 import calibench
 from calibench.predictions.files import Arrays
+from tests.draws import draw_calibrated
 from tests.public_reports.small_files import (
     Writer,
     archive,
@@ -28,9 +29,7 @@ from tests.public_reports.small_files import (
 
 N, NAMES = 240, ["neg", "neu", "pos"]
 RANDOM = np.random.default_rng(0)
-LOGITS = 2 * RANDOM.normal(size=(N, 3))
-PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
-LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+LOGITS, PROBS, LABELS = draw_calibrated(RANDOM, N)
 TEXTS = np.array(NAMES)[LABELS]
 POSITIVE = RANDOM.random(N)
 HITS = (RANDOM.random(N) < POSITIVE).astype(int)

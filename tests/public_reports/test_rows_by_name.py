@@ -16,13 +16,12 @@ from calibench.metrics import brier_score
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.row_checks import describe_rows
 from calibench.runs import Predictions
+from tests.draws import draw_calibrated
 from tests.public_reports.small_files import nll_of, read, table
 
 N, NAMES = 1200, ["neg", "neu", "pos"]
 RANDOM = np.random.default_rng(0)
-LOGITS = 2 * RANDOM.normal(size=(N, 3))
-PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
-LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+LOGITS, PROBS, LABELS = draw_calibrated(RANDOM, N)
 TEXTS = np.array(NAMES)[LABELS]
 POSITIVE = RANDOM.random(N)
 HITS = (RANDOM.random(N) < POSITIVE).astype(int)

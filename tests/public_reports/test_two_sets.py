@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
+from tests.draws import draw_calibrated
 
 N = 240
 RANDOM = np.random.default_rng(0)
-LOGITS = 2 * RANDOM.normal(size=(N, 3))
-PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
-LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+LOGITS, PROBS, LABELS = draw_calibrated(RANDOM, N)
 NAMES = np.array([f"image {i}" for i in range(N)])
 OTHERS = RANDOM.normal(size=(N, 3))
 NEAR = LOGITS + RANDOM.normal(size=LOGITS.shape) / 10
