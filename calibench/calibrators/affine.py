@@ -9,12 +9,9 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import likelihood
-from calibench.calibrators.base import (
-    NEGLIGIBLE,
-    Calibrator,
-    mix_probabilities_with_uniform,
-)
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.likelihood import Objective, Penalty
+from calibench.calibrators.masked_logits import NEGLIGIBLE
 from calibench.calibrators.preconditioners import (
     BlockCoordinates,
     KroneckerCoordinates,
@@ -27,6 +24,7 @@ from calibench.calibrators.temperature import (
     nll_temperature,
     prior_weight,
 )
+from calibench.calibrators.uniform_mixture import mix_probabilities_with_uniform
 from calibench.messages.checks import non_negative, option_named, positive_integer
 from calibench.messages.printable_text import count_of
 from calibench.tensors.class_softmax import log_softmax_over_classes, softmax_over_classes

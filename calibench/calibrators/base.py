@@ -1,50 +1,46 @@
 """The contract of a post-hoc calibrator: fit on logits, give probabilities."""
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from calibench.calibrators.calibration_set import (
+    FEWEST_EXAMPLES_OF_CLASS,
+    check_calibration_set,
+    find_rare_classes,
+    refuse_probabilities,
+    scale_weights_to_mean_one,
+)
 from calibench.calibrators.fit_warnings import (
     BoundWarning,
     FewExamplesWarning,
     silence_fits,
     warn_of_fit,
 )
+from calibench.calibrators.foreign_names import FOREIGN_ARGUMENTS, FOREIGN_METHODS
+from calibench.calibrators.masked_logits import (
+    find_finite_rows,
+    renormalise_unmasked,
+    replace_masked_logits,
+)
+from calibench.calibrators.preserved_argmax import keep_argmax
+from calibench.calibrators.uniform_mixture import mix_probabilities_with_uniform, mix_with_uniform
 from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import Array, as_array, names_of_columns, take_any_arrays
 from calibench.tensors.labels import class_order
 from calibench.tensors.scores import (
     TakesSavedShapes,
-    are_probabilities,
     at_least_float32,
-    check_class_indices,
     check_scores,
-    check_target,
     rows_at_once,
     slices_without_short_end,
 )
-
-FEWEST_EXAMPLES_OF_CLASS = 5
-"""Examples of each class for a map with parameters of each class."""
-
-
-def find_rare_classes(target: Tensor, num_classes: int) -> list[int]:
-    """The classes with fewer than five examples, for which no map with parameters of each class is chosen."""
-    counts = target.bincount(minlength=num_classes)
-    rare: list[int] = (counts < FEWEST_EXAMPLES_OF_CLASS).nonzero().flatten().tolist()
-    return rare
-
-
-NEGLIGIBLE = 30.0
-"""Distance from the largest logit at which a class counts less than rounding: its probability is 1e-13."""
 
 _OF_PROBABILITIES = "probabilities"  # what calibrators call the kind of their input
 _DEEP = 1e7  # the same at any temperature: exp(-1e7 / T) is 0 up to T = 1e4
@@ -83,68 +79,6 @@ def _align_columns(apply: Method) -> Method:
         return apply(self, logits.iloc[:, order])[logits.columns]
 
     return cast("Method", align_and_apply)
-
-
-_MAP = "`calibrator(logits)` gives calibrated probabilities"
-_FIT_AND_MAP = f"`calibrator.fit(logits, target)` fits it, and {_MAP}"
-_METHODS_OF_OTHERS = {
-    **dict.fromkeys(("transform", "calibrate", "scale", "apply_calibration"), _MAP),
-    "fit_transform": _FIT_AND_MAP,
-    "fit_predict": _FIT_AND_MAP,
-    **dict.fromkeys(
-        ("predict_logits", "predict_log_proba", "forward_logits"),
-        f"{_MAP}, whose logarithm are calibrated logits",
-    ),
-    "predict": f"{_MAP}, of which `.argmax(1)` is the class",
-    "save": "`calibench.save_calibrator(calibrator, path)` writes it to a file",
-    **dict.fromkeys(
-        ("from_file", "from_pretrained", "load_model", "load_from_checkpoint", "read"),
-        "`calibench.load_calibrator(path)` reads one from a file",
-    ),
-    **dict.fromkeys(
-        ("save_model", "to_file", "dump"), "`calibench.save_calibrator(calibrator, path)` writes it"
-    ),
-    **dict.fromkeys(
-        ("classes_", "classes"),
-        "`calibrator.class_names` are names of the classes, and `num_classes` counts them",
-    ),
-    **dict.fromkeys(
-        ("fit_calibrator", "train_model", "optimize", "set_temperature"),
-        "`calibrator.fit(logits, target)` fits it",
-    ),
-    **dict.fromkeys(
-        ("plot", "plot_reliability", "reliability_diagram"),
-        "`calibench.reliability(calibrator(logits), labels)` draws the diagram of what it gives",
-    ),
-    "load": "`calibench.load_calibrator(path)` reads one from a file",
-}
-"""Methods of calibrators in other libraries, with the call that does the same here."""
-
-
-_FITTED = "leave it out: `fit(logits, target)` finds it"
-_CONVERGENCE = "leave it out: it is fitted to convergence"
-_ARGUMENTS_OF_OTHERS = {
-    **dict.fromkeys(
-        ("temperature", "init_temperature", "init_temp", "T", "init_val", "a", "b"), _FITTED
-    ),
-    **dict.fromkeys(
-        ("lr", "learning_rate", "max_iter", "optimizer", "epochs", "tol", "random_state"),
-        _CONVERGENCE,
-    ),
-    **dict.fromkeys(
-        ("num_classes", "n_classes", "n_class"),
-        "leave it out, the logits say how many classes there are",
-    ),
-    **dict.fromkeys(
-        ("model", "estimator", "base_estimator", "network"),
-        "a calibrator takes logits; `calibench.CalibratedClassifier` takes a classifier of scikit-learn",
-    ),
-    **dict.fromkeys(
-        ("cv", "n_splits"), "`calibench.doctor(logits, labels)` cross-validates calibrators"
-    ),
-    "device": "`calibrator.to(device)` moves it",
-}
-"""Arguments of calibrators in other libraries, with what to write instead."""
 
 
 class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
@@ -215,7 +149,7 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
                 [0.0542, 0.5391, 0.4067]])
     """
 
-    foreign_methods = _METHODS_OF_OTHERS
+    foreign_methods = FOREIGN_METHODS
     preserves_accuracy: bool = False
     fitted_buffers: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
@@ -230,11 +164,11 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = explain_arguments(cls.__init__, _ARGUMENTS_OF_OTHERS)  # type: ignore[method-assign]
+            cls.__init__ = explain_arguments(cls.__init__, FOREIGN_ARGUMENTS)  # type: ignore[method-assign]
         if "_fit" in vars(cls) and "_fit_weighted" not in vars(cls):
             cls.takes_weights = False
 
-    @partial(explain_arguments, hints=_ARGUMENTS_OF_OTHERS)
+    @partial(explain_arguments, hints=FOREIGN_ARGUMENTS)
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
         self.shrinkage = shrinkage
@@ -470,10 +404,10 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
     ) -> Tensor:
         """Apply what maps finite float64 logits to some rows at a time, or, where classes are masked, both steps."""
         self._check_applicable(logits)
-        is_finite = _find_finite_rows(logits)
+        is_finite = find_finite_rows(logits)
         if is_finite is None:
             return self._map_masked_rows(self._of_kind_of_fit(logits), of_masked)
-        _refuse_probabilities(logits)
+        refuse_probabilities(logits)
         logits = self._of_kind_of_fit(logits)
 
         def map_blocks(rows: Tensor) -> Tensor:
@@ -537,174 +471,8 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
         return keep_argmax(values, logits) if self.preserves_accuracy else values
 
 
-def _find_finite_rows(logits: Tensor) -> Tensor | None:
-    """Rows without a masked class, NaN or inf, (N,) bool; None where values cannot be read, or not without waiting."""
-    if logits.device.type != "cpu" or torch.compiler.is_compiling():
-        return None
-    try:
-        if math.isfinite(logits.detach().sum()):
-            return torch.ones(len(logits), dtype=torch.bool)
-        return logits.detach().isfinite().all(dim=1)
-    except RuntimeError:  # torch.func.vmap stands for many
-        return None
-
-
 def _forget_fit(module: Calibrator, *_: Any) -> None:
     """Forget what is known of a fit that another one, or a state, replaces."""
     module.num_classes, module.class_names = None, None
     module.fitted_on, module.input_kind = "", ""
     module.ended_at_bound = False
-
-
-def replace_masked_logits(logits: Tensor, depth: float = NEGLIGIBLE) -> Tensor:
-    """Logits in which masked classes have a finite one, below all others, and rows that hold NaN or inf are 0."""
-    top = logits.amax(dim=1, keepdim=True)
-    finite = torch.where(logits.isneginf(), torch.inf, logits)
-    lowest = torch.minimum(finite.amin(dim=1, keepdim=True), top - depth)
-    return torch.where(top.isfinite(), torch.where(logits.isneginf(), lowest, logits), 0.0)
-
-
-def renormalise_unmasked(log_prob: Tensor, logits: Tensor) -> Tensor:
-    """Log-probabilities with 0 for the masked classes, the others renormalised; NaN in rows with NaN or inf.
-
-    Where a calibrator leaves nothing to the other classes, they get what the logits say.
-    """
-    masked = logits.isneginf()
-    remaining = log_prob.masked_fill(masked, -torch.inf)
-    total = remaining.logsumexp(dim=1, keepdim=True)
-    renormalised = torch.where(total.isneginf(), logits.log_softmax(dim=1), remaining - total)
-    unmasked = torch.where(masked.any(dim=1, keepdim=True), renormalised, log_prob)
-    return torch.where(logits.amax(dim=1, keepdim=True).isfinite(), unmasked, torch.nan)
-
-
-def mix_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
-    """Logarithms of (1 - c) p + c / K, for log-probabilities (N, K) and a share c in [0, 1)."""
-    uniform = share.log() - math.log(log_prob.shape[1])
-    return torch.logaddexp(log_prob + torch.log1p(-share), uniform)
-
-
-def mix_probabilities_with_uniform(prob: Tensor, share: Tensor) -> Tensor:
-    """(1 - c) p + c / K, for probabilities (N, K) and a share c in [0, 1)."""
-    k = prob.shape[1]
-    share = share.to(prob.dtype).expand(k)  # a row: torch takes three times as long to add a scalar
-    return torch.addcmul(share / k, prob, 1 - share)
-
-
-def scale_weights_to_mean_one(weight: Tensor, target: Tensor) -> Tensor:
-    """Example weights (N,), checked and divided by their mean."""
-    if weight.shape != target.shape:
-        raise ValueError(
-            f"`sample_weight` must have shape {tuple(target.shape)} like `target`, got {tuple(weight.shape)}."
-        )
-    if not (bool(weight.isfinite().all()) and bool((weight >= 0).all()) and weight.sum() > 0):
-        raise ValueError("`sample_weight` must hold finite numbers >= 0 that are not all 0.")
-    return weight / weight.mean()
-
-
-def keep_argmax(values: Tensor, logits: Tensor) -> Tensor:
-    """Give the entries of `values` (N, K) the maxima of `logits` (N, K), ties included.
-
-    For maps that are increasing in exact arithmetic: two logits one rounding apart may come out equal, and two equal
-    ones apart, because a vectorised `exp` differs from the scalar one in the last bit. Entries of the largest logit get
-    its value, the others stay at least one rounding below.
-    """
-    rows = _find_rows_to_keep(values, logits)
-    if rows is None:
-        return _keep_argmax_of_rows(values, logits)
-    if len(rows):
-        values = values.clone()
-        values[rows] = _keep_argmax_of_rows(values[rows], logits[rows])
-    return values
-
-
-def _keep_argmax_of_rows(values: Tensor, logits: Tensor) -> Tensor:
-    top_logit, index = logits.max(dim=1, keepdim=True)
-    top = values.gather(1, index)
-    return torch.where(logits == top_logit, top, torch.minimum(values, _just_below(top)))
-
-
-def _find_rows_to_keep(values: Tensor, logits: Tensor) -> Tensor | None:
-    """Rows of (N, K) on a CPU that `keep_argmax` may change: few have ties, or values near the largest; None of others.
-
-    None where values cannot be read: of other devices, of graphs, in `torch.func.vmap`. Those in single precision are
-    rounded from double precision, so that the values of equal logits are near each other.
-    """
-    is_readable = logits.device.type == "cpu" and logits.dtype == values.dtype
-    if not is_readable or values.requires_grad or torch.compiler.is_compiling():
-        return None
-    try:
-        scores, mapped = logits.numpy(), values.numpy()  # several times as fast as by torch
-    except RuntimeError:  # torch.func.vmap stands for many
-        return None
-    top = torch.from_numpy(scores.argmax(1)).unsqueeze(1)
-    is_near_top = mapped >= _just_below(values.gather(1, top)).numpy()
-    if values.dtype == torch.float64:
-        is_near_top |= scores == logits.gather(1, top).numpy()
-    if np.count_nonzero(is_near_top) == len(top):
-        return torch.zeros(0, dtype=torch.int64)
-    return torch.from_numpy(np.flatnonzero(np.count_nonzero(is_near_top, axis=1) > 1))
-
-
-def _just_below(top: Tensor) -> Tensor:
-    return top - top.abs() * torch.finfo(top.dtype).eps
-
-
-def check_calibration_set(logits: Tensor, target: Tensor) -> None:
-    """Raise unless `logits` (N, K) and `target` (N,) are a set that something can be fitted on."""
-    check_scores(logits)
-    check_target(target, logits)
-    if len(logits) == 0:
-        raise ValueError("`logits` must have at least one row to fit on, got none.")
-    check_class_indices(target, logits.shape[1])
-    lowest, highest = map(float, logits.aminmax())  # NaN where one value is
-    largest = max(-lowest, highest)
-    if not (math.isfinite(lowest) and math.isfinite(highest)):
-        _check_masks(logits, target)
-        largest = float(logits.where(logits.isfinite(), 0).abs().amax())
-    _refuse_probabilities(logits)
-    if largest > torch.finfo(torch.float32).max:
-        raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
-
-
-def _refuse_probabilities(logits: Tensor) -> None:
-    """Raise a ValueError for what looks like probabilities (N, K)."""
-    is_table = isinstance(logits, Tensor) and logits.dim() == 2 and logits.is_floating_point()
-    if is_table and are_probabilities(logits.detach()):
-        raise ValueError(
-            "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are "
-            "(logits are the same with a constant added)."
-        )
-
-
-def _check_masks(logits: Tensor, target: Tensor) -> None:
-    """Raise a ValueError unless logits (N, K) are finite but for -inf of classes that are not the true ones (N,)."""
-    wrong = logits.isnan().any(1) | logits.isposinf().any(1) | logits.isneginf().all(1)
-    if bool(wrong.any()):
-        row = int(wrong.nonzero()[0])
-        raise ValueError(
-            "`logits` must be finite, or -inf for classes that an example does not have: "
-            f"row {row} has NaN, +inf or nothing but -inf."
-        )
-    masked = logits.gather(1, target.to(logits.device, torch.int64).unsqueeze(1)).isneginf()
-    if bool(masked.any()):
-        row = int(masked.nonzero()[0, 0])
-        raise ValueError(
-            f"`logits` are -inf (probability 0) for the true class {int(target[row])} of row {row} (of "
-            f"{int(masked.sum())} rows so): no calibrator makes their NLL finite (clip probabilities before their log)."
-        )
-
-
-class LabelProbabilities(nn.Module):
-    """Calibrated probabilities of several labels: a sigmoid and a fitted calibrator, if any, of each (this package)."""
-
-    def __init__(self, calibrators: Sequence[Calibrator | None]) -> None:
-        super().__init__()
-        self.calibrators = nn.ModuleList(calibrator or nn.Softmax(1) for calibrator in calibrators)
-
-    def forward(self, logits: Tensor) -> Tensor:
-        """Probabilities (N, L) that each label is present, of logits (N, L)."""
-        rows = torch.stack([torch.zeros_like(logits), logits], dim=2)  # classes absent and present
-        columns = [
-            calibrator(rows[:, label])[:, 1] for label, calibrator in enumerate(self.calibrators)
-        ]
-        return torch.stack(columns, dim=1)

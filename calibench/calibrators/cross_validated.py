@@ -14,18 +14,15 @@ from calibench.calibrators.affine import (
     StructuredMatrixScaling,
     StructuredVectorScaling,
 )
-from calibench.calibrators.base import (
-    Calibrator,
-    check_calibration_set,
-    find_rare_classes,
-    mix_with_uniform,
-)
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.calibration_set import check_calibration_set, find_rare_classes
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
 from calibench.calibrators.example_temperature import EntropyTemperatureScaling
 from calibench.calibrators.fit_warnings import silence_fits
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.one_vs_rest import normalise_log
 from calibench.calibrators.temperature import TemperatureScaling, TemperatureWithMixture
+from calibench.calibrators.uniform_mixture import mix_with_uniform
 from calibench.messages.checks import integer_from
 from calibench.tensors.arrays import as_array
 from calibench.tensors.row_copies import first_copies

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.calibrators.base import Calibrator, replace_masked_logits
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.masked_logits import replace_masked_logits
 from calibench.messages.checks import non_negative, option_named, positive_integer
 from calibench.tensors.arrays import Floats, Integers
 from calibench.tensors.binning import equal_mass_ends, equal_width_edges

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from calibench.calibrators.base import Calibrator, replace_masked_logits
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.fit_warnings import warn_unless_converged
+from calibench.calibrators.masked_logits import replace_masked_logits
 from calibench.calibrators.one_vs_rest import log_complement
 from calibench.messages.checks import option_named
 

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
-from calibench.calibrators.base import find_rare_classes
+from calibench.calibrators.calibration_set import find_rare_classes
 from calibench.calibrators.cross_validated import (
     FEWEST_EXAMPLES_FOR_FOLDS,
     default_candidates,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator, LabelShiftCorrection
-from calibench.calibrators.base import LabelProbabilities
+from calibench.calibrators.label_probabilities import LabelProbabilities
 from calibench.calibrators.label_shift import check_distribution
 from calibench.calibrators.names import unique_names
 from calibench.messages.errors import UsageError

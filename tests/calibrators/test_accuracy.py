@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator
-from calibench.calibrators.base import keep_argmax
+from calibench.calibrators.preserved_argmax import keep_argmax
 from tests.examples import for_each
 
 from .conftest import drawn

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench import calibrators
-from calibench.calibrators.base import renormalise_unmasked, replace_masked_logits
+from calibench.calibrators.masked_logits import renormalise_unmasked, replace_masked_logits
 from tests.operations import count_numbers
 
 NAMES = ["TemperatureScaling", "VectorScaling", "IsotonicCalibration", "EnsembleTemperatureScaling"]

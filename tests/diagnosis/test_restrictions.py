@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calibench.calibrators import CrossValidatedCalibration, TemperatureScaling, VectorScaling
-from calibench.calibrators.base import find_rare_classes
+from calibench.calibrators.calibration_set import find_rare_classes
 from calibench.calibrators.cross_validated import default_candidates
 from calibench.diagnosis import diagnosis as module
 from calibench.diagnosis.diagnosis import diagnose
