@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.loss_audit.named_losses import read_losses
 from calibench.messages.checks import ends_in
 from calibench.messages.printable_text import loading

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import build_calibrator
 from calibench.command_line.hints import FILE_HINTS
-from calibench.command_line.verb_parser import Option, options_from_python
+from calibench.command_line.typed_arguments import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import loading, say

@@ -18,7 +18,7 @@ from calibench.calibrators.names import (
     parse_calibrator_names,
     refuse_named_long_fits,
 )
-from calibench.command_line.verb_parser import Option, options_from_python
+from calibench.command_line.typed_arguments import Option, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading

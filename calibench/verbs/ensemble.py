@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from calibench.calibrators.names import build_calibrator
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.evaluation.ensemble import pool_members
 from calibench.files.atomic_files import open_regular
 from calibench.messages.errors import UsageError, errors_as

@@ -20,7 +20,7 @@ from calibench.calibrators.names import (
     parse_calibrator_names,
     refuse_named_long_fits,
 )
-from calibench.command_line.verb_parser import Option, options_from_python
+from calibench.command_line.typed_arguments import Option, options_from_python
 from calibench.evaluation.extent import Extent
 from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.calibrators import CALIBRATORS
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from calibench.command_line.verb_parser import Option, VerbParser
+from calibench.command_line.typed_arguments import Option
+from calibench.command_line.verb_parser import VerbParser
 from calibench.configuration.building import build_configuration
 from calibench.configuration.run_arguments import read_arguments
 from calibench.messages.checks import names_a_folder

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.messages.checks import option_named, output_format, positive_integer
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.printable_text import fill_docstring, loading, say, without_collector

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.configuration.merging import short_name
 from calibench.messages.checks import output_format
 from calibench.messages.printable_text import say

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.messages.checks import ends_in, positive_integer
 from calibench.messages.errors import UsageError
 from calibench.messages.spelling import spell_argument

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, NamedTuple
 
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import fill_docstring, loading, say

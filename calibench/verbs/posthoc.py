@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from calibench.calibrator_comparison.sources import PosthocSettings, check_sources
 from calibench.calibrator_comparison.sources import find_sources as known_sources
 from calibench.calibrators.names import build_calibrator, parse_calibrator_names
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import ExpectedFailure, UsageError
 from calibench.messages.printable_text import loading

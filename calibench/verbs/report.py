@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.messages.checks import positive_integer
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from calibench.command_line.verb_parser import Option
+from calibench.command_line.typed_arguments import Option
 from calibench.configuration.files import benchmarks_folder, list_configuration_files
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, near_matches

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.live import Live
 
-from calibench.command_line.verb_parser import Option, VerbParser, options_from_python
+from calibench.command_line.typed_arguments import Option, options_from_python
+from calibench.command_line.verb_parser import VerbParser
 from calibench.configuration.building import Options
 from calibench.configuration.files import (
     find_configuration_file,

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 import pytest
 
 from calibench.command_line.docstrings import Docstring
-from calibench.command_line.verb_parser import Option, VerbParser
+from calibench.command_line.typed_arguments import Option
+from calibench.command_line.verb_parser import VerbParser
 from calibench.messages.checks import Count, unit_interval
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import fill_docstring
