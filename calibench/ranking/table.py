@@ -8,25 +8,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 from calibench.messages.errors import near_matches
-from calibench.messages.printable_text import without_folders
 from calibench.messages.spelling import split_names
 from calibench.ranking.best_pair import Answer, choose_calibrator
+from calibench.ranking.column_keys import (
+    OF_THE_TEST_SPLIT,
+    Implied,
+    column_keys,
+    describe_sets,
+    infer_implied,
+    runs_by_layout,
+)
 from calibench.ranking.columns import (
     ANY,
     BEST,
     DERIVED_FROM,
-    FAR,
-    NEAR,
-    SET_GROUPS,
-    SHIFT,
     Column,
     with_full_names,
 )
 from calibench.ranking.records import (
-    Layout,
     Problem,
     Record,
     Results,
@@ -37,30 +38,9 @@ from calibench.ranking.records import (
 )
 from calibench.ranking.row_labels import display_name, row_labels, row_variants
 from calibench.statistics import Verdict, mean_std, verdict_over_seeds
-from calibench.statistics.number import RAW, TEST, WITHOUT_POWER, Key
+from calibench.statistics.number import RAW, WITHOUT_POWER
 from calibench.tables.cells import MARK
 from calibench.tables.grid import SCATTER
-
-
-class Implied(NamedTuple):
-    """The number of bins, the uncertainty score and the splits that a column implies which names none.
-
-    `groups` are the sets of each of `SET_GROUPS`; `splits` those of near and far.
-    """
-
-    n_bins: int | None = None
-    score: str | None = None
-    splits: Sequence[str] = (TEST,)
-    groups: Mapping[str, Sequence[str]] = {}
-
-    def sets_of(self, column: Column) -> Sequence[str]:
-        """The splits or sets over which a column is the mean."""
-        if column.split is None:
-            return self.splits
-        return self.groups.get(column.split) or [column.split]
-
-
-OF_THE_TEST_SPLIT = Implied()
 
 
 @dataclass
@@ -210,7 +190,7 @@ class Table:
         """Write out columns as this table holds them: full names, and `metric@*` as one column for each calibrator."""
         records = [record for row in self.rows for record in row.records.values()]
         calibrators = dict.fromkeys(
-            key.calibrator for layout in _layouts(records) for key in layout.places
+            key.calibrator for layout in runs_by_layout(records) for key in layout.places
         )
         return list(dict.fromkeys(_expanded(with_full_names(columns, calibrators), records)))
 
@@ -334,7 +314,7 @@ def build_table(
     records = [record for row in rows for record in row.records.values()]
     implied = infer_implied(records)
     calibrators = dict.fromkeys(
-        key.calibrator for layout in _layouts(records) for key in layout.places
+        key.calibrator for layout in runs_by_layout(records) for key in layout.places
     )
     sort, *columns = with_full_names([sort, *columns], calibrators)
     expanded = list(dict.fromkeys(_expanded(columns, records)))
@@ -350,7 +330,7 @@ def build_table(
     _rank(rows, sort)
     table = Table(*place, expanded, sort, rows, implied, variant=variant, unfinished=unfinished)
     table.notes += dict.fromkeys(caveat for record in records for caveat in record.caveats)
-    table.notes += [*_other_bins(records, table), *_set_notes(records, implied)]
+    table.notes += [*_other_bins(records, table), *describe_sets(records, implied)]
     table.notes += version_notes({row.label: row.records for row in rows})
     return table
 
@@ -392,7 +372,7 @@ def expected_seeds(finished: Sequence[set[int]]) -> set[int]:
 
 
 def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[Column]:
-    keys = (key for layout in _layouts(records) for key in layout.places)
+    keys = (key for layout in runs_by_layout(records) for key in layout.places)
     fitted = dict.fromkeys(key.calibrator for key in keys if key.calibrator != RAW)
     for each, group in groupby(columns, key=lambda column: column.calibrator == ANY):
         columns_of_group = list(group)
@@ -401,40 +381,6 @@ def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[
             if each
             else columns_of_group
         )
-
-
-def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
-    alike: dict[Layout, list[Record]] = {}
-    for record in records:
-        alike.setdefault(record.values.layout, []).append(record)
-    return alike
-
-
-def infer_implied(records: Sequence[Record]) -> dict[str, Implied]:
-    """Infer the bins, score and sets of a column, for each metric that has bins or several sets."""
-    bins: dict[str, Counter[int]] = defaultdict(Counter)
-    sets: dict[str, Counter[str]] = defaultdict(Counter)
-    scores: dict[str, str] = {}
-    kinds: dict[str, str] = {}
-    for layout, runs in _layouts(records).items():
-        measured = [key for key in layout.places if key.n_bins or key.score]
-        for metric, n_bins in dict.fromkeys((k.metric, k.n_bins) for k in measured if k.n_bins):
-            bins[metric][int(n_bins or 0)] += len(runs)
-        for metric, split in dict.fromkeys(k[:2] for k in measured if k.score):
-            sets[metric][split] += len(runs)
-            kinds.setdefault(split, runs[0].kind_of(split))
-        for key in measured:
-            if key.score:
-                scores.setdefault(key.metric, key.score)
-    implied = {m: Implied(max(count, key=count.__getitem__)) for m, count in bins.items()}
-    for metric, runs_by_split in sets.items():
-        shared = sorted(
-            split for split, runs in runs_by_split.items() if runs == max(runs_by_split.values())
-        )
-        groups = {kind: [split for split in shared if kinds[split] == kind] for kind in SET_GROUPS}
-        ood = sorted([*groups[NEAR], *groups[FAR]])
-        implied[metric] = Implied(None, scores[metric], ood, groups)
-    return implied
 
 
 def _values(
@@ -470,23 +416,6 @@ def _values_of_choice(
     ]
 
 
-def column_keys(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
-    """The keys of the numbers of a run whose mean is a column's value: one, or one for each set."""
-    defaults = implied.get(column.metric, OF_THE_TEST_SPLIT)
-    # what a column has after its colon is a score where its metric has scores, and a label else
-    score, label = (
-        (column.score or defaults.score, None) if defaults.score else (None, column.score)
-    )
-    key_fields = (column.calibrator, score, column.n_bins or defaults.n_bins, label)
-    metric = DERIVED_FROM.get(column.metric, column.metric)
-    return [Key(metric, split, *key_fields) for split in defaults.sets_of(column)]
-
-
-def value_at(record: Record, keys: Sequence[Key]) -> float:
-    """Mean of the numbers of a run that have these keys; NaN if one is missing."""
-    return StackedNumbers([record.values]).mean(keys)[0]
-
-
 def _rank(rows: list[Row], sort: Column) -> None:
     """Order the rows by a column; equal means share a rank, rows without a mean come last."""
     ranked = [row for row in rows if not math.isnan(row.values[sort].mean)]
@@ -501,7 +430,7 @@ def _rank(rows: list[Row], sort: Column) -> None:
 
 def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
     """Notes on metrics that some runs have with other numbers of bins only, so that the column lacks these runs."""
-    layouts = list(_layouts(records))
+    layouts = list(runs_by_layout(records))
     for metric in dict.fromkeys(column.metric for column in table.columns if not column.n_bins):
         table_bins = table.implied.get(metric, OF_THE_TEST_SPLIT).n_bins
         if table_bins is None:
@@ -511,26 +440,3 @@ def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
         if others:
             title = Column(metric).info.title
             yield f"{title} has {table_bins} bins: runs with {' or '.join(map(str, others))} have none here"
-
-
-def _set_notes(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
-    """Notes on sets that no mean contains because some run lacks them, with the reasons, and on shifted ones."""
-    groups = [defaults.groups for defaults in implied.values() if defaults.score]
-    used_splits = {
-        split for splits_by_kind in groups for splits in splits_by_kind.values() for split in splits
-    }
-    shifted = sorted({split for splits_by_kind in groups for split in splits_by_kind[SHIFT]})
-    missing = (item for record in records for item in record.unavailable.items())
-    reasons = {name: reason for name, reason in missing if name not in used_splits}
-    unused_splits = {
-        key.split for layout in _layouts(records) for key in layout.places if key.score
-    } - used_splits
-    lacking = [
-        f"{n} is in no mean over sets: {without_folders(reasons.get(n, 'some runs lack it'))}"
-        for n in sorted(unused_splits | set(reasons))
-    ]
-    names = ", ".join(shifted)
-    return [
-        *lacking,
-        *([f"covariate-shift sets are not counted in OOD AUROC: {names}"] if shifted else []),
-    ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from calibench.ranking import Column
-from calibench.ranking.table import column_keys
+from calibench.ranking.column_keys import column_keys
 from calibench.statistics.number import Key
 from calibench.tables.metric_titles import METRICS, initials, metric_info
 from tests.examples import for_each

@@ -35,11 +35,11 @@ from calibench.plots.style import (
     panels,
     tidied,
 )
+from calibench.ranking.column_keys import column_keys, infer_implied, value_at
 from calibench.ranking.columns import Column
 from calibench.ranking.reading import read_results
 from calibench.ranking.records import Record, Settings
 from calibench.ranking.row_labels import row_labels
-from calibench.ranking.table import column_keys, infer_implied, value_at
 from calibench.runs import evaluated_calibrators, read_json
 from calibench.statistics.number import RAW
 from calibench.tables.metric_titles import initials

@@ -31,9 +31,9 @@ from calibench.plots.style import (
     panels,
     tidied,
 )
+from calibench.ranking.column_keys import column_keys, value_at
 from calibench.ranking.columns import Column
 from calibench.ranking.records import Record
-from calibench.ranking.table import column_keys, value_at
 from calibench.statistics import mean_std
 from calibench.statistics.number import TEST, VAL
 from calibench.tensors.arrays import Floats
