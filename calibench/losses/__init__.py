@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from calibench.losses.batch_penalties import mdca_penalty as mdca_penalty
     from calibench.losses.batch_penalties import mmce_penalty as mmce_penalty
     from calibench.losses.batch_penalties import weighted_mmce_penalty as weighted_mmce_penalty
+    from calibench.losses.brier import BrierLoss as BrierLoss
+    from calibench.losses.brier import brier_loss as brier_loss
     from calibench.losses.class_counts import BalancedSoftmaxLoss as BalancedSoftmaxLoss
     from calibench.losses.class_counts import ClassBalancedLoss as ClassBalancedLoss
     from calibench.losses.class_counts import LDAMLoss as LDAMLoss
@@ -25,20 +27,14 @@ if TYPE_CHECKING:
     from calibench.losses.class_counts import ldam_loss as ldam_loss
     from calibench.losses.class_counts import logit_adjusted_loss as logit_adjusted_loss
     from calibench.losses.composite import WeightedSum as WeightedSum
-    from calibench.losses.cross_entropy import ACLSLoss as ACLSLoss
-    from calibench.losses.cross_entropy import BrierLoss as BrierLoss
     from calibench.losses.cross_entropy import ConfidencePenaltyLoss as ConfidencePenaltyLoss
     from calibench.losses.cross_entropy import CrossEntropyLoss as CrossEntropyLoss
     from calibench.losses.cross_entropy import LabelSmoothingLoss as LabelSmoothingLoss
     from calibench.losses.cross_entropy import LogitNormLoss as LogitNormLoss
-    from calibench.losses.cross_entropy import MarginLoss as MarginLoss
     from calibench.losses.cross_entropy import PolyLoss as PolyLoss
-    from calibench.losses.cross_entropy import acls_loss as acls_loss
-    from calibench.losses.cross_entropy import brier_loss as brier_loss
     from calibench.losses.cross_entropy import cross_entropy_loss as cross_entropy_loss
     from calibench.losses.cross_entropy import label_smoothing_loss as label_smoothing_loss
     from calibench.losses.cross_entropy import logit_norm_loss as logit_norm_loss
-    from calibench.losses.cross_entropy import margin_loss as margin_loss
     from calibench.losses.cross_entropy import poly_loss as poly_loss
     from calibench.losses.focal import DualFocalLoss as DualFocalLoss
     from calibench.losses.focal import FLSDLoss as FLSDLoss
@@ -64,6 +60,10 @@ if TYPE_CHECKING:
     from calibench.losses.gradient_reweighting import flsd_gra_loss as flsd_gra_loss
     from calibench.losses.gradient_reweighting import focal_gra_loss as focal_gra_loss
     from calibench.losses.imported import ImportedLoss as ImportedLoss
+    from calibench.losses.margins import ACLSLoss as ACLSLoss
+    from calibench.losses.margins import MarginLoss as MarginLoss
+    from calibench.losses.margins import acls_loss as acls_loss
+    from calibench.losses.margins import margin_loss as margin_loss
     from calibench.losses.soft_calibration import AURCLoss as AURCLoss
     from calibench.losses.soft_calibration import AvUCLoss as AvUCLoss
     from calibench.losses.soft_calibration import CorrectnessRankingLoss as CorrectnessRankingLoss
@@ -210,13 +210,13 @@ LOSSES = Family(
 )
 
 _MODULES = {
-    "ACLSLoss": "calibench.losses.cross_entropy",
+    "ACLSLoss": "calibench.losses.margins",
     "AURCLoss": "calibench.losses.soft_calibration",
     "AdaFocalLoss": "calibench.losses.validation_steered",
     "AvUCLoss": "calibench.losses.soft_calibration",
     "BSCEGRALoss": "calibench.losses.gradient_reweighting",
     "BalancedSoftmaxLoss": "calibench.losses.class_counts",
-    "BrierLoss": "calibench.losses.cross_entropy",
+    "BrierLoss": "calibench.losses.brier",
     "BrierWeightedLoss": "calibench.losses.gradient_reweighting",
     "CalibrationLoss": "calibench.losses.base",
     "ClassBalancedLoss": "calibench.losses.class_counts",
@@ -242,7 +242,7 @@ _MODULES = {
     "LogitNormLoss": "calibench.losses.cross_entropy",
     "MDCALoss": "calibench.losses.batch_penalties",
     "MMCELoss": "calibench.losses.batch_penalties",
-    "MarginLoss": "calibench.losses.cross_entropy",
+    "MarginLoss": "calibench.losses.margins",
     "MaxEntLoss": "calibench.losses.class_counts",
     "PerExampleLoss": "calibench.losses.base",
     "PolyLoss": "calibench.losses.cross_entropy",
@@ -250,9 +250,9 @@ _MODULES = {
     "SoftBinnedECELoss": "calibench.losses.soft_calibration",
     "WeightedMMCELoss": "calibench.losses.batch_penalties",
     "WeightedSum": "calibench.losses.composite",
-    "acls_loss": "calibench.losses.cross_entropy",
+    "acls_loss": "calibench.losses.margins",
     "attach": "calibench.losses.base",
-    "brier_loss": "calibench.losses.cross_entropy",
+    "brier_loss": "calibench.losses.brier",
     "brier_weighted_loss": "calibench.losses.gradient_reweighting",
     "cross_entropy_loss": "calibench.losses.cross_entropy",
     "dca_penalty": "calibench.losses.batch_penalties",
@@ -270,7 +270,7 @@ _MODULES = {
     "ldam_loss": "calibench.losses.class_counts",
     "logit_adjusted_loss": "calibench.losses.class_counts",
     "logit_norm_loss": "calibench.losses.cross_entropy",
-    "margin_loss": "calibench.losses.cross_entropy",
+    "margin_loss": "calibench.losses.margins",
     "mdca_penalty": "calibench.losses.batch_penalties",
     "mmce_penalty": "calibench.losses.batch_penalties",
     "poly_loss": "calibench.losses.cross_entropy",

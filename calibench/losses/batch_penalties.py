@@ -9,10 +9,9 @@ from torch import Tensor
 
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.composite import CompositeLoss
-from calibench.losses.cross_entropy import (
-    CrossEntropyLoss,
+from calibench.losses.cross_entropy import CrossEntropyLoss, cross_entropy_loss
+from calibench.losses.softmax_quantities import (
     confidence_and_correctness,
-    cross_entropy_loss,
     log_softmax,
     residual,
     root,

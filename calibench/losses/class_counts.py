@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.cross_entropy import cross_entropy_loss, log_softmax, surprisal
+from calibench.losses.cross_entropy import cross_entropy_loss
 from calibench.losses.focal import focal_factor
+from calibench.losses.softmax_quantities import log_softmax, surprisal
 from calibench.messages.checks import finite, non_negative, option_named, positive
 from calibench.tensors.scores import at_least_float32
 

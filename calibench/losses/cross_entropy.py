@@ -1,4 +1,4 @@
-"""Softmax quantities in at least float32, and the losses next to cross-entropy: smoothed, penalised, rescaled."""
+"""Cross-entropy and the losses next to it: smoothed, penalised, with normalised logits, with a polynomial term."""
 
 from typing import Literal
 
@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
+from calibench.losses.softmax_quantities import NO_CLASS, entropy
 from calibench.messages.checks import (
     non_negative,
     number_from,
@@ -15,46 +16,6 @@ from calibench.messages.checks import (
     unit_interval,
 )
 from calibench.tensors.scores import at_least_float32
-
-# torch leaves out the targets that equal `ignore_index`, -100 by default, and says nothing.
-# Nobody means this number, so a target of -100 is refused as out of range.
-NO_CLASS = torch.iinfo(torch.int64).min
-
-
-def log_softmax(logits: Tensor) -> Tensor:
-    """Log-softmax of (N, K) logits."""
-    return at_least_float32(logits).log_softmax(1)
-
-
-def confidence_and_correctness(log_probs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence of the prediction and whether it is right, both (N,); ties go to the first class."""
-    log_confidence, prediction = log_probs.max(dim=1)
-    return log_confidence.exp(), prediction == target
-
-
-def entropy(logits: Tensor) -> Tensor:
-    """Entropy of each prediction in nats: (N, K) -> (N,)."""
-    log_probs = log_softmax(logits)
-    # a masked class adds 0, not 0 * inf
-    return -(log_probs.exp() * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(1)
-
-
-def root(square: Tensor) -> Tensor:
-    """Square root whose gradient at 0 is 0, where that of `sqrt` is infinite."""
-    somewhere = square > 0
-    return torch.where(somewhere, torch.where(somewhere, square, 1.0).sqrt(), 0.0)
-
-
-def surprisal(log_probs: Tensor, target: Tensor) -> Tensor:
-    """-log p_y of each example: (N, K) and (N,) -> (N,)."""
-    return F.nll_loss(log_probs, target, reduction="none", ignore_index=NO_CLASS)
-
-
-def residual(log_probs: Tensor, target: Tensor) -> Tensor:
-    """Probabilities minus the one-hot target, p - Y: (N, K) and (N,) -> (N, K)."""
-    index = target.unsqueeze(1)
-    # p_y - 1 as expm1(log p_y): 0 exactly where -log p_y is
-    return log_probs.exp().scatter(1, index, torch.expm1(log_probs.gather(1, index)))
 
 
 def cross_entropy_loss(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
@@ -166,193 +127,6 @@ class LabelSmoothingLoss(PerExampleLoss):
         if self.off_target:  # the uniform definition with a larger smoothing
             smoothing = smoothing * num_classes / (num_classes - 1)
         return label_smoothing_loss(logits, target, smoothing=smoothing)
-
-
-def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2].
-
-    Args:
-        logits: Unnormalised scores, (N, K).
-        target: Class indices in [0, K), (N,) int64.
-
-    Returns:
-        The loss of each example, (N,), at least float32.
-
-    Examples:
-        >>> import torch
-        >>> from calibench.losses import brier_loss
-        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
-        >>> target = torch.tensor([0, 1, 2])
-        >>> brier_loss(logits, target)
-        tensor([0.0782, 0.2720, 1.2029])
-    """
-    return residual(log_softmax(logits), target).square().sum(dim=1)
-
-
-class BrierLoss(PerExampleLoss):
-    """Brier score, sum_k (p_k - Y_k)^2, in [0, 2]; strictly proper (Brier 1950).
-
-    Summed over classes and averaged over the batch, as Mukhoti et al. (2020) train it. BSCE-GRA's
-    code also sums over the batch: that is the protocol's `loss_scale`, not another loss.
-
-    Examples:
-        >>> import torch
-        >>> from calibench.losses import BrierLoss
-        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
-        >>> target = torch.tensor([0, 1, 2])
-        >>> loss = BrierLoss()
-        >>> loss(logits, target)
-        tensor(0.5177)
-        >>> loss(logits, target, reduction="none")
-        tensor([0.0782, 0.2720, 1.2029])
-    """
-
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's Brier score, (N,)."""
-        return brier_loss(logits, target)
-
-
-def margin_loss(
-    logits: Tensor, target: Tensor, *, margin: float = 10.0, weight: float = 0.1
-) -> Tensor:
-    """CE + weight * mean_k relu(max_j z_j - z_k - margin): (N, K) and (N,) -> (N,).
-
-    Args:
-        logits: Unnormalised scores, (N, K).
-        target: Class indices in [0, K), (N,) int64.
-        margin: Distance to the largest logit that costs nothing, >= 0.
-        weight: Weight of the penalty >= 0, alpha in the authors' code.
-
-    Returns:
-        The loss of each example, (N,), at least float32.
-
-    Examples:
-        >>> import torch
-        >>> from calibench.losses import margin_loss
-        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
-        >>> target = torch.tensor([0, 1, 2])
-        >>> margin_loss(logits, target, margin=1.0)
-        tensor([0.3246, 0.5569, 2.2718])
-    """
-    logits = at_least_float32(logits)
-    distance = logits.max(dim=1, keepdim=True).values - logits
-    return cross_entropy_loss(logits, target) + weight * (distance - margin).relu().mean(dim=1)
-
-
-class MarginLoss(PerExampleLoss):
-    """Margin-based label smoothing, MbLS (Liu et al. 2022).
-
-    The penalty is a mean over all K distances, the largest logit's own (0) included, as in the
-    authors' code; its gradient also flows through the largest logit. The margin is in units of
-    logits.
-
-    Args:
-        margin: Distance to the largest logit that costs nothing, >= 0.
-        weight: Weight of the penalty >= 0, alpha in the authors' code.
-
-    Examples:
-        >>> import torch
-        >>> from calibench.losses import MarginLoss
-        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
-        >>> target = torch.tensor([0, 1, 2])
-        >>> loss = MarginLoss(margin=1.0)
-        >>> loss(logits, target)
-        tensor(1.0511)
-        >>> loss(logits, target, reduction="none")
-        tensor([0.3246, 0.5569, 2.2718])
-    """
-
-    def __init__(self, *, margin: float = 10.0, weight: float = 0.1) -> None:
-        super().__init__()
-        self.margin = non_negative("margin", margin)
-        self.weight = non_negative("weight", weight)
-
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        return margin_loss(logits, target, margin=self.margin, weight=self.weight)
-
-
-def acls_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    margin: float = 10.0,
-    weight: float = 0.1,
-    largest: float = 1.0,
-    others: float = 0.1,
-) -> Tensor:
-    """CE + weight * (largest * relu(max z - m)^2 + others * mean_{k != max} relu(max z - z_k - m)^2): -> (N,).
-
-    Args:
-        logits: Unnormalised scores, (N, K).
-        target: Class indices in [0, K), (N,) int64.
-        margin: Size of the largest logit, and distance to it, that cost nothing, >= 0.
-        weight: Weight of both penalties >= 0, alpha in the authors' code.
-        largest: Weight of the largest logit's >= 0, `pos_lambda` there.
-        others: Weight of the others' >= 0, `neg_lambda` there.
-
-    Returns:
-        The loss of each example, (N,), at least float32.
-
-    Examples:
-        >>> import torch
-        >>> from calibench.losses import acls_loss
-        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
-        >>> target = torch.tensor([0, 1, 2])
-        >>> acls_loss(logits, target, margin=1.0)
-        tensor([0.3626, 0.5576, 2.2814])
-    """
-    logits = at_least_float32(logits)
-    top = logits.max(dim=1, keepdim=True).values
-    is_top = logits.detach() == top.detach()
-    height = (is_top * (top - margin).relu().square()).sum(dim=1)
-    distance = (top.detach() - logits - margin).relu().square()
-    spread = distance.masked_fill(is_top, 0).sum(dim=1) / (logits.shape[1] - 1)
-    return cross_entropy_loss(logits, target) + weight * (largest * height + others * spread)
-
-
-class ACLSLoss(PerExampleLoss):
-    """Adaptive and conditional label smoothing, ACLS (Park et al. 2023).
-
-    As in the authors' code: the largest logit itself may not exceed the margin, so that adding a constant to all logits
-    changes the loss, and the distances to it hold it fixed.
-
-    Args:
-        margin: Size of the largest logit, and distance to it, that cost nothing, >= 0.
-        weight: Weight of both penalties >= 0, alpha in the authors' code.
-        largest: Weight of the largest logit's >= 0, `pos_lambda` there.
-        others: Weight of the others' >= 0, `neg_lambda` there.
-
-    Examples:
-        >>> import torch
-        >>> from calibench.losses import ACLSLoss
-        >>> logits = torch.tensor([[2.0, 0.5, -1.0], [0.3, 1.2, 0.1], [1.5, 1.4, 0.0]])
-        >>> target = torch.tensor([0, 1, 2])
-        >>> loss = ACLSLoss(margin=1.0)
-        >>> loss(logits, target)
-        tensor(1.0672)
-        >>> loss(logits, target, reduction="none")
-        tensor([0.3626, 0.5576, 2.2814])
-    """
-
-    def __init__(
-        self,
-        *,
-        margin: float = 10.0,
-        weight: float = 0.1,
-        largest: float = 1.0,
-        others: float = 0.1,
-    ) -> None:
-        super().__init__()
-        self.margin = non_negative("margin", margin)
-        self.weight = non_negative("weight", weight)
-        self.largest = non_negative("largest", largest)
-        self.others = non_negative("others", others)
-
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        weights = {"weight": self.weight, "largest": self.largest, "others": self.others}
-        return acls_loss(logits, target, margin=self.margin, **weights)
 
 
 class ConfidencePenaltyLoss(PerExampleLoss):

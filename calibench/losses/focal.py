@@ -8,12 +8,8 @@ import torch
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.cross_entropy import (
-    cross_entropy_loss,
-    log_softmax,
-    residual,
-    surprisal,
-)
+from calibench.losses.cross_entropy import cross_entropy_loss
+from calibench.losses.softmax_quantities import log_softmax, residual, surprisal
 from calibench.messages.checks import non_negative, option_named
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.cross_entropy import log_softmax, surprisal
+from calibench.losses.softmax_quantities import log_softmax, surprisal
 from calibench.losses.validation_steered import AdaFocalLoss, signed_focal_factor
 from calibench.messages.checks import finite, option_named, unit_interval
 

@@ -7,12 +7,7 @@ import torch
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.cross_entropy import (
-    cross_entropy_loss,
-    log_softmax,
-    residual,
-    surprisal,
-)
+from calibench.losses.cross_entropy import cross_entropy_loss
 from calibench.losses.focal import (
     FLSDLoss,
     below_target,
@@ -21,6 +16,7 @@ from calibench.losses.focal import (
     focal_factor,
     safe_power,
 )
+from calibench.losses.softmax_quantities import log_softmax, residual, surprisal
 from calibench.messages.checks import non_negative, number_from, option_named
 
 Form = Callable[[Tensor, float, float], Tensor]

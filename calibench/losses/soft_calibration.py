@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.cross_entropy import (
+from calibench.losses.cross_entropy import cross_entropy_loss
+from calibench.losses.softmax_quantities import (
     confidence_and_correctness,
-    cross_entropy_loss,
     entropy,
     log_softmax,
     root,

@@ -6,12 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from calibench.losses.base import CalibrationLoss, PerExampleLoss
-from calibench.losses.cross_entropy import (
-    confidence_and_correctness,
-    cross_entropy_loss,
-    log_softmax,
-)
+from calibench.losses.cross_entropy import cross_entropy_loss
 from calibench.losses.focal import safe_power
+from calibench.losses.softmax_quantities import confidence_and_correctness, log_softmax
 from calibench.messages.checks import non_negative, positive, positive_integer
 from calibench.tensors.binning import equal_width_edges, reference_mass_edges
 

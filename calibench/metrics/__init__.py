@@ -51,15 +51,11 @@ if TYPE_CHECKING:
     from calibench.metrics.probability_batches import log_softmax as log_softmax
     from calibench.metrics.probability_batches import probabilities as probabilities
     from calibench.metrics.probability_batches import softmax as softmax
-    from calibench.metrics.proper_scores import BrierDecomposition as BrierDecomposition
     from calibench.metrics.proper_scores import BrierScore as BrierScore
-    from calibench.metrics.proper_scores import CorpDecomposition as CorpDecomposition
     from calibench.metrics.proper_scores import ErrorRate as ErrorRate
     from calibench.metrics.proper_scores import NegativeLogLikelihood as NegativeLogLikelihood
     from calibench.metrics.proper_scores import SpiegelhalterZ as SpiegelhalterZ
-    from calibench.metrics.proper_scores import brier_decomposition as brier_decomposition
     from calibench.metrics.proper_scores import brier_score as brier_score
-    from calibench.metrics.proper_scores import corp_decomposition as corp_decomposition
     from calibench.metrics.proper_scores import error_rate as error_rate
     from calibench.metrics.proper_scores import negative_log_likelihood as negative_log_likelihood
     from calibench.metrics.proper_scores import spiegelhalter_z as spiegelhalter_z
@@ -67,6 +63,10 @@ if TYPE_CHECKING:
     from calibench.metrics.ranking import RiskCoverage as RiskCoverage
     from calibench.metrics.ranking import out_of_distribution as out_of_distribution
     from calibench.metrics.ranking import risk_coverage as risk_coverage
+    from calibench.metrics.score_decompositions import BrierDecomposition as BrierDecomposition
+    from calibench.metrics.score_decompositions import CorpDecomposition as CorpDecomposition
+    from calibench.metrics.score_decompositions import brier_decomposition as brier_decomposition
+    from calibench.metrics.score_decompositions import corp_decomposition as corp_decomposition
     from calibench.metrics.unbinned import (
         KolmogorovSmirnovCalibrationError as KolmogorovSmirnovCalibrationError,
     )
@@ -273,14 +273,14 @@ METRIC_CLASSES = Family(
 _MODULES = {
     "AdaptiveCalibrationError": "calibench.metrics.binned",
     "AdaptiveClasswiseCalibrationError": "calibench.metrics.classwise",
-    "BrierDecomposition": "calibench.metrics.proper_scores",
+    "BrierDecomposition": "calibench.metrics.score_decompositions",
     "BrierScore": "calibench.metrics.proper_scores",
     "CalibrationError": "calibench.metrics.binned",
     "CalibrationMetric": "calibench.metrics.base",
     "CalibrationMetrics": "calibench.metrics.collection",
     "ClasswiseCalibrationError": "calibench.metrics.classwise",
     "ConfusionMatrix": "calibench.metrics.class_errors",
-    "CorpDecomposition": "calibench.metrics.proper_scores",
+    "CorpDecomposition": "calibench.metrics.score_decompositions",
     "DebiasedCalibrationError": "calibench.metrics.binned",
     "ErrorRate": "calibench.metrics.proper_scores",
     "GroupError": "calibench.metrics.class_errors",
@@ -300,13 +300,13 @@ _MODULES = {
     "UnderconfidenceError": "calibench.metrics.binned",
     "adaptive_calibration_error": "calibench.metrics.binned",
     "adaptive_classwise_calibration_error": "calibench.metrics.classwise",
-    "brier_decomposition": "calibench.metrics.proper_scores",
+    "brier_decomposition": "calibench.metrics.score_decompositions",
     "brier_score": "calibench.metrics.proper_scores",
     "calibration_error": "calibench.metrics.binned",
     "calibration_metrics": "calibench.metrics.collection",
     "classwise_calibration_error": "calibench.metrics.classwise",
     "confusion_matrix": "calibench.metrics.class_errors",
-    "corp_decomposition": "calibench.metrics.proper_scores",
+    "corp_decomposition": "calibench.metrics.score_decompositions",
     "debiased_calibration_error": "calibench.metrics.binned",
     "error_rate": "calibench.metrics.proper_scores",
     "group_error": "calibench.metrics.class_errors",

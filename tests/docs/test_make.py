@@ -50,7 +50,7 @@ def test_a_page_needs_no_equation_in_latex(maker: object, monkeypatch: pytest.Mo
     monkeypatch.setattr(methods, "notes", lambda: {"losses": {}})
     made = methods.page(families.Losses(), "BrierLoss", methods.defined("losses", "BrierLoss"))
     assert "$$" not in made["losses/BrierLoss.md"]
-    assert "::: calibench.losses.cross_entropy.BrierLoss" in made["losses/BrierLoss.md"]
+    assert "::: calibench.losses.brier.BrierLoss" in made["losses/BrierLoss.md"]
 
 
 def test_papers_are_cited_with_their_letters(maker: object) -> None:

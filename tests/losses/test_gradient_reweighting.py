@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import calibench.losses as L
-from calibench.losses.cross_entropy import residual
+from calibench.losses.softmax_quantities import residual
 from tests.losses.examples import batch, live, value_and_grad
 
 # By name: what builds an example for the contract tests.

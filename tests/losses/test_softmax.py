@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibench.losses.cross_entropy import cross_entropy_loss, residual, surprisal
+from calibench.losses.cross_entropy import cross_entropy_loss
+from calibench.losses.softmax_quantities import residual, surprisal
 from tests.losses.examples import K
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from calibench.losses.cross_entropy import confidence_and_correctness
+from calibench.losses.softmax_quantities import confidence_and_correctness
 from calibench.losses.validation_steered import bin_gaps, classwise_errors
 from calibench.tensors.binning import equal_width_edges
 
