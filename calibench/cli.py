@@ -48,7 +48,7 @@ VERBS = {
     "posthoc": "verbs.posthoc:posthoc",
     "runs": "verbs.runs:runs",
     "store": "verbs.store:store",
-    "verify": "verbs.store:verify",
+    "verify": "verbs.verify:verify",
     "ensemble": "verbs.ensemble:ensemble",
     "reproduce": "verbs.reproduce:reproduce",
     "methods": "verbs.methods:methods",

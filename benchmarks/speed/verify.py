@@ -49,7 +49,7 @@ from itertools import islice
 from pathlib import Path
 
 from calibench.store.lookup import entries, results_folder
-from calibench.verbs.store import verify
+from calibench.verbs.verify import verify
 
 
 def copied(folder: Path, copies: int, number: int) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from calibench.messages.errors import UsageError
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import spell_argument, spell_bare
 
 Name = TypeVar("Name", bound=Hashable)
 Option = TypeVar("Option")
@@ -141,5 +141,5 @@ def output_format(
             f"{spell_argument('format', format)} ends in {suffixes[format]}, and {spell_argument('output')} is "
             f"{output.name}: leave one of them out."
         )
-    output = ends_in(*dict.fromkeys(suffixes.values()))(spell_argument("output").strip("`"), output)
+    output = ends_in(*dict.fromkeys(suffixes.values()))(spell_bare("output"), output)
     return next(name for name, suffix in suffixes.items() if suffix == output.suffix)

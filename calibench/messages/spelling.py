@@ -66,6 +66,11 @@ def spell_argument(name: str, value: str = "", *, python: str | None = None) -> 
     return f"`{name}={python}`" if python else f"`{name}`"
 
 
+def spell_bare(name: str) -> str:
+    """An argument as `spell_argument` has it, without backticks."""
+    return spell_argument(name).strip("`")
+
+
 def split_names(names: Sequence[str]) -> list[str]:
     """Names that commas separate, spaces, or both: `nll, ece brier`; a comma in parentheses separates arguments."""
     parts = [part.strip() for name in names for part in re.split(r",(?![^(]*\))", name)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibench.messages.checks import non_negative
 from calibench.messages.errors import near_matches
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import spell_argument, spell_bare
 from calibench.ranking.columns import Column
 from calibench.ranking.example_comparison import TestExamples
 from calibench.ranking.table import Row, Table
@@ -90,7 +90,7 @@ def parse_margins(texts: Sequence[str]) -> dict[str, float]:
     for text in texts:
         metric, _, value = text.partition("=")
         try:
-            margins[metric] = non_negative(spell_argument("equivalent").strip("`"), float(value))
+            margins[metric] = non_negative(spell_bare("equivalent"), float(value))
         except ValueError as error:
             form = "METRIC=VALUE with a fraction >= 0, as in error=0.002"
             raise ValueError(

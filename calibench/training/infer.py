@@ -12,7 +12,7 @@ from calibench.evaluation.calibrator_files import save_calibrator, save_probabil
 from calibench.evaluation.calibrator_fits import fit_calibrator
 from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import ExpectedFailure, UsageError
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import spell_argument, spell_bare
 from calibench.messages.terminal import Terminal
 from calibench.runs import Predictions
 from calibench.training.checkpoints import refuse_other_network
@@ -112,7 +112,7 @@ def predict(
         raise UsageError(
             f"{spell_argument('row', 'true')} makes predictions of {passes} or {laplace} a run."
         )
-    output = names_a_folder(spell_argument("output").strip("`"), Path(output))
+    output = names_a_folder(spell_bare("output"), Path(output))
     if output.exists() and not output.is_dir():
         raise UsageError(
             f"{spell_argument('output', str(output))} is a file; a folder is expected."

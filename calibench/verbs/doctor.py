@@ -32,9 +32,9 @@ from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, so
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
 from calibench.predictions.row_checks import describe_rows
 from calibench.runs.class_names import align_sets
-from calibench.verbs.evaluate import files_of_run
 from calibench.verbs.option_groups import Calibrators, Jobs
 from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
+from calibench.verbs.run_sets import files_of_run
 
 if TYPE_CHECKING:
     from torch import nn

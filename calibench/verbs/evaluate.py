@@ -26,21 +26,20 @@ from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import fill_docstring, loading
 from calibench.messages.progress import stage_bars
-from calibench.messages.spelling import spell_argument, split_names
+from calibench.messages.spelling import spell_argument, spell_bare, split_names
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.file_names import is_no_folder, plain_path
+from calibench.predictions.file_names import plain_path
 from calibench.predictions.files import Arrays, Reader, Source
-from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.predictions.label_files import refuse_labels_as_model
-from calibench.runs import Predictions, Run, json_bytes, write_output
+from calibench.runs import Predictions, json_bytes, write_output
 from calibench.runs.files import FILE_FORMAT
 from calibench.statistics.number import RAW
-from calibench.store import find_run
 from calibench.verbs.option_groups import Calibrators, Jobs
 from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
+from calibench.verbs.run_sets import add_runs, is_prediction_file
 
 if TYPE_CHECKING:
     from torch import nn
@@ -149,7 +148,7 @@ def evaluate(
         calibrators = [calibrators]  # type: ignore[list-item]
     test = sources_of("test", sources["test"])
     runs = [] if any(isinstance(source, Arrays) for source in test) else [*map(str, test)]
-    are_members = len(runs) > 1 and all(_is_file(run) for run in runs)
+    are_members = len(runs) > 1 and all(is_prediction_file(run) for run in runs)
     options: EvaluationOptions = options_from_python(
         EvaluationOptions, sources | dict(
             test=test if are_members or not runs else None, posterior=posterior,
@@ -160,7 +159,7 @@ def evaluate(
     )  # fmt: skip
     file = None if output is None else ends_in(*REPORTS)("output", Path(output))
     if runs and not are_members:
-        options = replace(options, sets=_add_runs(runs, options.sets))
+        options = replace(options, sets=add_runs(runs, options.sets))
     return evaluate_options(options, file, every_number=every_number)
 
 
@@ -237,7 +236,7 @@ def evaluate_command(
     shrinkage, some calibrators give a probability of exactly 0.
     """
     if logits:
-        options = replace(options, sets=_add_runs(logits, options.sets))
+        options = replace(options, sets=add_runs(logits, options.sets))
     if len(options.sets.test) > 1 and not (ensemble or options.calibrate_members):
         return _as_models(logits, options, output)
     if ensemble and len(options.sets.test) == 1:
@@ -250,7 +249,7 @@ def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path |
 
     Raises a UsageError for runs, which are rows of another kind, and for an option that is about one model.
     """
-    if any(not _is_file(text) for text in logits):
+    if any(not is_prediction_file(text) for text in logits):
         folders = " ".join(logits)
         raise UsageError(
             f"several runs: `calibench evaluate {folders} --ensemble` pools them, `calibench leaderboard` ranks those "
@@ -344,7 +343,7 @@ class EvaluationOptions:
         if of_members:
             CALIBRATORS.check(of_members)
         if of_members and (len(sets.test) < 2 or not sets.val):
-            files = f"several {_spell_bare('val')} and {_spell_bare('test')} files"
+            files = f"several {spell_bare('val')} and {spell_bare('test')} files"
             raise UsageError(f"{spell_argument('calibrate_members')} is for an ensemble: {files}.")
         if not sets.val and names:
             raise UsageError(
@@ -519,7 +518,7 @@ def _check_pairs(options: EvaluationOptions, calibrators: Sequence[str | Calibra
         none = spell_argument("calibrators", "none")
         raise UsageError(f"{path}: {NEEDS_ALL} for calibrators: say {none}.")
     names = ("ood", "shift", "posterior")
-    further = {_spell_bare(name): getattr(options.sets, name) for name in names}
+    further = {spell_bare(name): getattr(options.sets, name) for name in names}
     for option, files in {**further, "an ensemble": members}.items():
         if files:
             raise UsageError(f"{path}: {NEEDS_ALL} for {option}.")
@@ -542,59 +541,3 @@ def read_models(
     ensemble = pool_members([*members.values()], options.calibrate_members)
     after = f" after {options.calibrate_members}" if options.calibrate_members else ""
     return {f"ensemble of {len(members)}{after}": ensemble, **members}
-
-
-def _spell_bare(name: str) -> str:
-    return spell_argument(name).strip("`")
-
-
-def _is_file(text: str) -> bool:
-    """Whether a text names a file of predictions, not the folder of a run or an entry of a store."""
-    return (
-        is_no_folder(text) or is_hdf5(text) or bool(Path(text).suffix and not Path(text).is_dir())
-    )
-
-
-def _add_runs(texts: Sequence[str], sets: Sets) -> Sets:
-    """Sets with a test file, or with the files of runs, each set by its kind."""
-    files = [text for text in texts if _is_file(text)]
-    if len(files) == len(texts) and not sets.test:
-        return replace(sets, test=tuple(files))
-    if files and not all(Path(text).exists() or "/" in text for text in texts):
-        missing = [text for text in texts if not Path(text).exists()]
-        roles = spell_argument("keys", "target=NAME probs=A,B,C")
-        raise UsageError(
-            f"`{missing[0]}` is no file and no run; if it is a column or an array, {roles} names it."
-        )
-    if files:
-        advice = f"give files of test predictions, or runs, not both, and {spell_argument('val', 'FILE')}"
-        raise UsageError(f"`{files[-1]}` is a file, and a RUN is a folder: {advice}.")
-    if sets.val or sets.test or sets.ood or sets.shift:
-        names = ", ".join(_spell_bare(name) for name in ("val", "test", "ood", "shift"))
-        raise UsageError(f"give either a RUN, or files: {names}.")
-    paths_by_set: dict[str, list[Path]] = {}
-    for text in texts:
-        for name, path in files_of_run(text).items():
-            paths_by_set.setdefault(name, []).append(path)
-    files_by_kind: dict[str, Any] = {}
-    for name, paths in paths_by_set.items():
-        texts = [str(path) for path in paths]
-        kind = Predictions.load(paths[0]).kind or name
-        files = texts if kind in ("val", "test") else [f"{name}={','.join(texts)}"]
-        files_by_kind[kind] = (*files_by_kind.get(kind, ()), *files)
-    return replace(sets, **files_by_kind)
-
-
-def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:
-    """The prediction file of each split and set of a run, which are whole.
-
-    Raises as `find_run` and `Entry.check` do, and a FileNotFoundError if one of the needed files is missing.
-    """
-    entry = find_run(text)
-    entry.check("predictions/")
-    run = Run(entry.folder)
-    sets = run.sets()
-    for name in needed:
-        if name not in sets:
-            raise FileNotFoundError(f"there is no file {run.predictions(name)}: it is needed")
-    return sets
