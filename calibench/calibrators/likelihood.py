@@ -16,6 +16,7 @@ from torch import Tensor
 
 from calibench.calibrators.fit_warnings import warn_unless_converged
 from calibench.calibrators.temperature import iterate_blocks
+from calibench.parallel.threads import one_thread_of_numpy
 from calibench.tensors.arrays import Floats
 
 NEWTON_ITERATIONS = 500  # a finite optimum took 40 at most
@@ -307,7 +308,8 @@ def run_minimiser(objective: ValueAndGradient, start: Tensor, **options: Any) ->
         value, gradient = objective(_tensor(flat, start))
         return value, _array(gradient)
 
-    return minimize(value_and_gradient, _array(start), jac=True, **options)
+    with one_thread_of_numpy:
+        return minimize(value_and_gradient, _array(start), jac=True, **options)
 
 
 def _tensor(flat: Floats, like: Tensor) -> Tensor:
