@@ -10,7 +10,7 @@ from zipfile import is_zipfile
 import numpy as np
 
 from calibench.predictions import hdf5
-from calibench.predictions.arrays import ROLES, TARGET
+from calibench.predictions.array_roles import ROLES, TARGET
 from calibench.predictions.reading_notes import describe_left_out
 from calibench.runs.files import check_archive
 from calibench.runs.predictions import read_arrays

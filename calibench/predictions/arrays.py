@@ -1,32 +1,40 @@
 """Predictions from arrays of any framework: they are named, checked and made logits and class indices."""
 
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from calibench.files.set_names import MULTICLASS, MULTILABEL, UNKNOWN
-from calibench.messages.errors import near_matches
-from calibench.messages.spelling import is_command_line, spell_argument, spell_classes
-from calibench.predictions.cells import is_container
-from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
-from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs, has_confidences_alone
+from calibench.messages.spelling import is_command_line, spell_argument
+from calibench.predictions.array_roles import (
+    CLASS_NAMES,
+    OF_ROWS,
+    TARGET,
+    UNDECLARED,
+    by_role,
+    class_names_among,
+    name_of_scores,
+    refuse_other_probabilities,
+    role_of,
+)
+from calibench.predictions.array_shapes import (
+    REAL,
+    as_table,
+    check_labels_of_column,
+    flatten_positions,
+    without_axis_of_one,
+    without_unknown,
+)
 from calibench.predictions.label_fit import (
     LabelPlaces,
     refuse_other_readings,
     refuse_shifted_labels,
 )
 from calibench.predictions.long_tables import refuse_rows_of_other_sets
-from calibench.predictions.reading_notes import (
-    describe_labels,
-    describe_left_out,
-    join_lines,
-    say_readings,
-)
+from calibench.predictions.reading_notes import say_readings
 from calibench.predictions.several_labels_fit import (
     describe_many_labels,
     refuse_other_readings_of_labels,
@@ -36,63 +44,23 @@ from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array
 from calibench.tensors.labels import (
-    IGNORED,
     are_numbered,
     check_labelled,
     class_order,
-    is_negative_and_positive,
     keep_unlabelled,
     resolve_labels,
 )
 from calibench.tensors.score_meaning import (
-    EXACT_SUM,
     LOGITS,
-    NEEDS_PROBABILITIES,
     PROBS,
     Declaration,
     are_probabilities,
     check_probabilities,
-    meaning_of_column,
     meaning_of_label_scores,
     meaning_of_scores,
 )
 
-TARGET, CLASS_NAMES = "target", "class_names"
-UNDECLARED = "scores, undeclared"  # the role of scores whose name does not say what they are
-# What other people call them.
-NAMES = {
-    LOGITS: ("logits", "logit", "log_probs", "logprobs", "log_probabilities", "rawformulaval"),
-    PROBS: ("probs", "prob", "probabilities", "probability", "proba", "probas", "y_prob", "y_proba", "softmax"),
-    TARGET: (
-        "target", "targets", "label", "labels", "y", "y_true", "label_ids", "ground_truth", "gt", "y_test", "targs",
-    ),
-}  # fmt: skip
-LABEL_NAMES = (*LABELS, *NAMES[TARGET], *LABELS_OF_OTHERS)
-"""Names of labels in tables and records, the surest first."""
-ROLES = {name: role for role, names in NAMES.items() for name in names}
-# Names of classes beside `class_names`.
-_CLASSES = ("classes", "classes_", "class_labels", "target_names", "categories", "vocab")
-# What may be logits or probabilities, by their values; and labels without a name.
-SCORES_OF_ANY_KIND = (
-    "predictions", "preds", "y_pred", "y_score", "score", "scores", "outputs", "decision_function", "prediction_score",
-    "cats", "top_logprobs", "arr_0",
-)  # fmt: skip
-_MARGINS = "decision_function"
-_UNNAMED_LABELS = "arr_1"
-_NO_LABELS = {"-100", "-1", "nan", "None", "<NA>", "-100.0", "-1.0"}  # as texts
-# What they call the class that was predicted, beside its scores.
-HARD = (
-    "y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "predicted_label", "predicted_class",
-    "pred_class", ".pred_class", "pred_label", "predict", "response",
-    "prediction_label",
-)  # fmt: skip
-_NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
-_OF_ROWS = ("ids", "posterior", "offset")
 _NOT_OF_ROWS = ("metadata", "offset", CLASS_NAMES)
-_USED_BESIDE = (*_OF_ROWS, "metadata", CLASS_NAMES, *_CLASSES)
-_ROWS_TO_COMPARE, _OFF_OF_SOFTMAX = 1000, 0.02
-_VOID = 255  # of pixels without a class, in masks of bytes
-REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 
 
 def predictions_of(
@@ -109,9 +77,10 @@ def predictions_of(
     """Predictions from named arrays.
 
     Args:
-        arrays: `logits` or `probs` (N, K), and `target` (N,) where it is known; also under the other names of `NAMES`,
-            and what else a prediction file holds; scores whose name says neither are under `UNDECLARED`. `class_names`
-            (K,) of a table. With several labels an example, scores (N, L) and `target` (N, L): see `are_labels`.
+        arrays: `logits` or `probs` (N, K), and `target` (N,) where it is known; also under the other names of
+            `array_roles.NAMES`, and what else a prediction file holds; scores whose name says neither are under
+            `UNDECLARED`. `class_names` (K,) of a table. With several labels an example, scores (N, L) and `target`
+            (N, L): see `are_labels`.
         scores: What the scores are, a key of `SCORES`, whatever they are called.
         clip: Probabilities below it are raised to it.
         task: `multiclass` or `multilabel`; by default what the file says, or the shape of the labels.
@@ -124,8 +93,8 @@ def predictions_of(
         ValueError: If something is missing or is not what it should be; the message says what was found.
     """
     lines: list[str] = []
-    roles = _by_role(arrays)
-    _refuse_other_probabilities(roles, roles_by_user)
+    roles = by_role(arrays)
+    refuse_other_probabilities(roles, roles_by_user)
     present = [role for role in (LOGITS, PROBS, UNDECLARED) if role in roles]
     role = next((role for role in present if role in roles_by_user), next(iter(present), None))
     if role is None:
@@ -143,7 +112,7 @@ def predictions_of(
             f"`logits` or `probs` (N, K) are expected, and it holds {names} "
             f"({spell_argument('keys', 'logits=NAME')} says which they are)."
         )
-    name, values = _name_of_scores(arrays, role), as_array(roles.pop(role))
+    name, values = name_of_scores(arrays, role), as_array(roles.pop(role))
     metadata = read_metadata(roles)
     is_own = "format" in metadata  # written by this package: names are right, targets places
     declaration = Declaration(
@@ -152,26 +121,26 @@ def predictions_of(
         role in roles_by_user,
     )
     if not (is_own or declaration.is_named_by_user):
-        others = {key: part for key, part in arrays.items() if _role_of(key) not in (role, TARGET)}
+        others = {key: part for key, part in arrays.items() if role_of(key) not in (role, TARGET)}
         refuse_classes_beside_scores(others, values, name)
         _refuse_rows_of_other_sets(others, roles, name)
-    labels = _without_axis_of_one(as_array(roles[TARGET]), values) if TARGET in roles else None
+    labels = without_axis_of_one(as_array(roles[TARGET]), values) if TARGET in roles else None
     task_of_file = task or metadata.get("task")
-    values, labels, line = _flatten_positions(values, labels)
+    values, labels, line = flatten_positions(values, labels)
     lines.append(line)
-    labels, line = _without_unknown(labels, values, task_of_file)
+    labels, line = without_unknown(labels, values, task_of_file)
     lines.append(line)
     column_names = [str(part) for part in as_array(roles.get(CLASS_NAMES, classes or []))]
     is_single = values.ndim == 1 or values.shape[1:] == (1,)
     shape = values.shape
-    values, declaration = _as_table(
+    values, declaration = as_table(
         values, labels, declaration, name, task_of_file, lines, column_names
     )
     values, line = _as_fractions(values, declaration, name)
     lines.append(line)
     if is_single and not column_names and task_of_file != MULTILABEL:
-        _check_labels_of_column(shape, labels, name)
-    class_names = _given_class_names(_class_names_among(roles, values.shape[-1]), metadata)
+        check_labels_of_column(shape, labels, name)
+    class_names = _given_class_names(class_names_among(roles, values.shape[-1]), metadata)
     if classes is not None and not is_own:  # in which labels are places of its columns
         values, class_names = _in_order(values, class_names, [str(name) for name in classes])
     if are_labels(values, _or_unknown(labels, values), metadata, task):
@@ -196,7 +165,7 @@ def predictions_of(
         refuse_other_readings(places, values, meaning, name, is_declared=scores is not None)
     if target.names is not None:
         metadata = {**metadata, CLASS_NAMES: target.names}
-    optional = {key: as_array(roles[key])[target.rows] for key in _OF_ROWS if key in roles}
+    optional = {key: as_array(roles[key])[target.rows] for key in OF_ROWS if key in roles}
     arrays_of_file = {
         LOGITS: SCORES[meaning](values, clip),
         TARGET: target.indices,
@@ -245,188 +214,8 @@ def _as_fractions(values: Array, declaration: Declaration, name: str) -> tuple[A
     return wide / 100, f"rows of `{name}` sum to 100: read as percent"
 
 
-def _refuse_other_probabilities(roles: Mapping[str, Array], roles_by_user: Collection[str]) -> None:
-    """Raise a ValueError for probabilities beside logits whose softmax is another one."""
-    if {LOGITS, PROBS} - roles.keys() or {LOGITS, PROBS} & {*roles_by_user}:
-        return
-    logits, probs = (as_array(roles[role]) for role in (LOGITS, PROBS))
-    if logits.shape != probs.shape or logits.ndim != 2 or "format" in read_metadata(dict(roles)):
-        return
-    wide = logits[:_ROWS_TO_COMPARE].astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        powers = np.exp(wide - wide.max(axis=1, keepdims=True))
-        softmax = powers / powers.sum(axis=1, keepdims=True)
-    if (np.abs(softmax - probs[:_ROWS_TO_COMPARE]) > _OFF_OF_SOFTMAX).any():
-        says = [spell_argument("keys", f"{role}={role}") for role in (LOGITS, PROBS)]
-        raise ValueError(
-            f"`probs` are not the softmax of `logits`: say {says[0]} or {says[1]} for the ones that are meant."
-        )
-
-
-def without_class_labels(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Named arrays without labels (N,)."""
-    return {
-        name: array
-        for name, array in arrays.items()
-        if _role_of(name) != TARGET or np.ndim(array) != 1
-    }
-
-
-def _name_of_scores(arrays: Mapping[str, Array], role: str) -> str:
-    """The name of the scores as they came; `logits` for an array without one."""
-    names = (name for name in arrays if _role_of(name) == role)
-    return next(names, role).replace(UNDECLARED, "scores")
-
-
-def _without_axis_of_one(labels: Array, values: Array) -> Array:
-    """Labels (N,) in place of (1, N), as MATLAB has them; others as they are."""
-    is_row = labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1] in values.shape
-    return labels[0] if is_row and values.ndim == 2 and len(values) > 1 else labels
-
-
 def _or_unknown(labels: Array | None, values: Array) -> Array:
     return np.full(len(values), UNKNOWN) if labels is None else labels
-
-
-def _without_unknown(
-    labels: Array | None, values: Array, task: str | None
-) -> tuple[Array | None, str]:
-    """Labels (N, L) with -1 where they are NaN; (N,) of one-hot ones where examples are said to have one class each."""
-    if (
-        labels is None
-        or labels.ndim != 2
-        or labels.shape != values.shape
-        or labels.dtype.kind not in (*REAL, "b")
-    ):
-        return labels, ""
-    if task == MULTICLASS and np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all():
-        return labels.argmax(axis=1), ""
-    if labels.dtype.kind == "b":
-        return labels, ""
-    are_missing = np.isnan(labels)
-    line = f"{int(are_missing.sum())} of {labels.size} labels are NaN: unknown"
-    return np.where(are_missing, UNKNOWN, labels), line if are_missing.any() else ""
-
-
-def _flatten_positions(values: Array, labels: Array | None) -> tuple[Array, Array | None, str]:
-    """Scores of positions (N, T, K), or of pixels (N, K, d1, ...), with labels of that shape, as rows (M, K)."""
-    if values.ndim < 3:
-        return values, labels, ""
-    if (labels is None or labels.ndim == 1) and np.prod(values.shape[1:]) == max(values.shape[1:]):
-        return values.reshape(len(values), -1), labels, ""  # (N, 1, K), (N, K, 1, 1)
-    if labels is None:
-        return values, labels, ""
-    positions = labels.shape
-    is_void = labels == _VOID
-    has_void = labels.dtype.kind in "iu" and labels.ndim > 1 and is_void.any()
-    if has_void and labels[~is_void].max(initial=0) < min(_VOID, max(values.shape)):
-        labels = np.where(is_void, IGNORED, labels.astype(np.int64))  # as masks of pixels have it
-    if values.shape[:1] + values.shape[2:] == positions:
-        second = np.moveaxis(values, 1, -1)
-        is_last = values.shape[:-1] == positions
-        if is_last and _sum_alike(values) == _sum_alike(second):
-            raise ValueError(
-                f"scores {values.shape} with labels {positions}: classes may be the last axis, or the second one as in "
-                "segmentation; write rows, `logits.reshape(-1, K)` or `np.moveaxis(logits, 1, -1).reshape(-1, K)`, "
-                "and `labels.reshape(-1)`."
-            )
-        if not is_last or _sum_alike(second):
-            values = second
-    if values.shape[:-1] != positions:
-        return values, labels, ""
-    line = f"positions {positions} are rows: intervals and limits treat them as independent"
-    return values.reshape(-1, values.shape[-1]), labels.reshape(-1), line
-
-
-def _sum_alike(values: Array) -> bool:
-    """Whether scores are probabilities over their last axis, or logarithms of such."""
-    if values.dtype.kind != "f":
-        return False
-    rows = values.reshape(-1, values.shape[-1])
-    return are_probabilities(np.exp(rows) if (rows <= 0).all() else rows)
-
-
-def _as_table(
-    values: Array,
-    labels: Array | None,
-    declaration: Declaration,
-    name: str,
-    task: str | None,
-    lines: list[str],
-    class_names: Sequence[str],
-) -> tuple[Array, Declaration]:
-    """Scores as (N, K) numbers: those of the second of two classes get a column of the first, which a line says."""
-    shape = () if labels is None else labels.shape
-    if values.ndim == 1 and len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"`{name}` {values.shape} and the labels {shape} look swapped: "
-            "scores, (N, K), come first, and then labels, (N,)."
-        )
-    is_column = values.shape[1:] == (1,) and task != MULTILABEL
-    is_flat = (
-        values.ndim == len(shape) == 1 and 0 < shape[0] < len(values) and not len(values) % shape[0]
-    )
-    fits = shape[:1] == values.shape[:1] or (PROBS in declaration and not is_flat)
-    if (is_column or (values.ndim == 1 and fits)) and values.dtype.kind in REAL:
-        column = values.reshape(len(values), -1)[:, 0]
-        meaning, line = meaning_of_column(column, declaration, name, class_names)
-        lines.append(line)
-        values, declaration = two_columns(values, meaning), Declaration(meaning, meaning)
-    if values.ndim == 2 and shape == values.shape[1:] != values.shape[:1]:
-        raise ValueError(
-            f"`{name}` {values.shape} have a row for each class, and one for each of {shape[0]} examples is needed: "
-            f"`{name}.T`."
-        )
-    if values.ndim == 1 and values.dtype.kind not in REAL:
-        raise ValueError(
-            f"`{name}` {values.shape} hold {values.dtype}, no numbers: {NEEDS_PROBABILITIES}."
-        )
-    if not (values.ndim == 2 and values.dtype.kind in REAL):
-        if values.dtype.kind == "O" and values.size and is_container(values.flat[0]):
-            raise ValueError(f"`{name}` holds lists or objects, no numbers: {NEEDS_PROBABILITIES}.")
-        are_texts = values.ndim == 2 and values.dtype.kind in "OU"
-        hint = (
-            ": `.astype(float)` makes numbers of them"
-            if are_texts
-            else _describe_members(values, shape)
-        )
-        raise ValueError(
-            f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}{hint}."
-        )
-    return values, declaration
-
-
-def _describe_members(values: Array, labels: Sequence[int]) -> str:
-    """The advice on scores (M, N, K) of members, or draws (N, M, K), of N labels; empty of other scores."""
-    shape = values.shape
-    if len(shape) == len(labels) + 1 > 2 and tuple(shape[1:]) == tuple(labels):
-        return ": if axis 0 is of classes, move it, `np.moveaxis(probs, 0, 1)`"
-    if len(shape) == len(labels) == 1 and 1 < shape[0] // labels[0] == shape[0] / labels[0]:
-        k = shape[0] // labels[0]
-        return f": `.reshape({labels[0]}, {k})` if the {k} scores of an example follow each other"
-    if len(shape) == 3 and tuple(shape) == (*labels[::-1], 2):
-        return (
-            ": if axis 0 is of labels, each with P(absent) and P(present), take `probs[..., 1].T`"
-        )
-    return _describe_axis_of_members(values, labels) if len(shape) == 3 and len(labels) == 1 else ""
-
-
-def _describe_axis_of_members(values: Array, labels: Sequence[int]) -> str:
-    """The advice on scores of members or draws in any order of the axes, of which that of N examples is known."""
-    examples = [axis for axis in range(3) if values.shape[axis] == labels[0]]
-    if len(examples) != 1:
-        return ""
-    others = [axis for axis in range(3) if axis != examples[0]]
-    inside = values.dtype.kind == "f" and bool(((values >= 0) & (values <= 1 + EXACT_SUM)).all())
-    sums = [axis for axis in others if inside and np.allclose(values.sum(axis=axis), 1, atol=1e-2)]
-    classes = sums[0] if len(sums) == 1 else others[-1]
-    (members,) = {*others} - {classes}
-    turned = ".T" * (classes < examples[0])
-    of_logits = f", or `scipy.special.softmax(logits, {classes}).mean({members}){turned}` of logits"
-    return (
-        f": if axis {members} is of members or draws, average their probabilities, `probs.mean({members}){turned}`"
-        f"{'' if sums else of_logits}"
-    )
 
 
 def refuse_scores_of_predictions(values: Array, labels: Array) -> None:
@@ -439,44 +228,6 @@ def refuse_scores_of_predictions(values: Array, labels: Array) -> None:
             "classes (`top_k=None` of a pipeline) and the true labels are needed; if it is the probability of the "
             f"second class, {spell_argument('keys', 'probs=score')}."
         )
-
-
-def _check_labels_of_column(shape: Sequence[int], labels: Array | None, name: str) -> None:
-    """Raise a ValueError unless labels are of two classes of which a single column, of a shape, is the second.
-
-    That is the larger number, or by its name the positive one.
-    """
-    if labels is None or labels.shape[:1] != shape[:1] or labels.size != len(labels):
-        return
-    texts = {str(label).strip() for label in labels.reshape(-1)} - _NO_LABELS
-    try:
-        numbers = {float(text) for text in texts}
-    except ValueError:
-        numbers = set()
-    many = sorted(numbers or texts)
-    if len(many) > 2:
-        shown = ", ".join(f"{label:g}" if numbers else str(label) for label in many[:5])
-        raise ValueError(
-            f"`{name}` {shape} are one number an example, and labels are {len(many)} classes, {shown}"
-            f"{', ...' if len(many) > 5 else ''}: a column for each class is needed; or for the confidence in an "
-            "answer, `confidence` beside `correct`, or beside `answer` and `gold`."
-        )
-    pair = sorted(texts)
-    if numbers or len(pair) < 2 or is_negative_and_positive(pair):
-        return
-    raise ValueError(
-        f"`{name}` {shape} may be of {pair[1]}, the second of the sorted labels, as in scikit-learn, or of "
-        f"{pair[0]}: say {spell_classes(pair)} or {spell_classes(pair[::-1])}, of whose second class it then is, or "
-        f"name the column prob_{pair[1]} or prob_{pair[0]}."
-    )
-
-
-def _class_names_among(roles: dict[str, Array], k: int) -> Array | None:
-    """An array of names of K classes, by the names that people give it; None where there is none."""
-    if CLASS_NAMES in roles:
-        return roles.pop(CLASS_NAMES)
-    names = {name: as_array(array) for name, array in roles.items() if name.lower() in _CLASSES}
-    return next((array for array in names.values() if array.shape == (k,)), None)
 
 
 def _given_class_names(names: Array | None, metadata: Mapping[str, Any]) -> list[str] | None:
@@ -511,141 +262,6 @@ def _of_labels(
     target = np.full(logits.shape, UNKNOWN) if labels is None else labels
     named = {} if names is None or metadata.get("label_names") else {"label_names": [*names]}
     return Predictions.from_labels(logits, target, {**metadata, **named}, ids)
-
-
-def two_columns(values: Array, scores: str = PROBS) -> Array:
-    """Scores (N, K); those of the second of two classes, (N,) or (N, 1), as (N, 2): 1 - p and p, or 0 and log-odds."""
-    if (values.ndim == 2 and values.shape[1] > 1) or values.dtype.kind not in REAL:
-        return values
-    second = values.reshape(len(values), -1)[:, :1].astype(np.float64)
-    first = 1 - second if scores == PROBS else np.zeros_like(second)
-    return np.concatenate([first, second], axis=1)
-
-
-ROLES_TO_TELL = (LOGITS, PROBS, TARGET, CLASS_NAMES)
-
-
-def roles_told(keys: Sequence[str], present_names: Collection[str]) -> dict[str, list[str]]:
-    """The names of each role that the user tells, `ROLE=NAME` or `probs=A,B,C` of columns; raises a ValueError."""
-    names_by_role = dict[str, list[str]]()
-    for role, _, names in (text.partition("=") for text in keys):
-        if role not in ROLES_TO_TELL:
-            raise ValueError(
-                f"{spell_argument('keys')} takes logits=, probs=, target=, class_names= or classes=, got {role}=."
-            )
-        names_by_role[role] = [names] if names in present_names else names.split(",")
-        for name in names_by_role[role]:
-            if name not in present_names and name.partition("=")[0] in ROLES_TO_TELL:
-                separate = " ".join(re.split(r",(?=\w+=)", f"{role}={names}"))
-                python = repr(separate.split())
-                raise ValueError(
-                    f"roles stand apart: {spell_argument('keys', separate, python=python)}."
-                )
-            if name not in present_names:
-                near = near_matches(name, present_names)
-                present = near or f"; it holds {', '.join(f'`{text}`' for text in present_names)}"
-                raise ValueError(f"{spell_argument('keys')}: there is no `{name}`{present}")
-    return names_by_role
-
-
-def with_roles(
-    arrays: Mapping[str, Array], names_of_roles: Mapping[str, Sequence[str]] | None = None
-) -> tuple[dict[str, Array], str]:
-    """Named arrays under the names that they have here, and one line on what was guessed, if anything was.
-
-    `names_of_roles` are the names of each role where the user says them; a ValueError if a role has several.
-    """
-    for role, names in (names_of_roles or {}).items():
-        if len(names) > 1:
-            argument = spell_argument("keys", f"{role}={','.join(names)}")
-            raise ValueError(f"{argument}: one array is expected.")
-    names_of_roles = names_of_roles or {}
-    roles_of = {names[0]: role for role, names in names_of_roles.items()}
-    named = {roles_of.get(name, name): values for name, values in arrays.items()}
-    roles = {_role_of(name) for name in named}
-    guessed = {}
-    if not ({LOGITS, PROBS, UNDECLARED} & roles or are_pairs(named)):
-        for name in _scores_among(named):
-            guessed[name] = PROBS if _may_be_probabilities(as_array(named[name])) else LOGITS
-            if TARGET not in roles and name == "arr_0" and _UNNAMED_LABELS in named:
-                guessed[_UNNAMED_LABELS] = TARGET
-    if _MARGINS in guessed:
-        _refuse_pairs_of_classes(named)
-    guess = " and ".join(f"`{name}` is taken for {role}" for name, role in guessed.items())
-    keys = " ".join(f"{role}={name}" for name, role in guessed.items())
-    renamed = {
-        name: UNDECLARED if role == LOGITS else role for name, role in guessed.items()
-    }  # logits by their name alone are none: their values are looked at
-    lines = [
-        f"{guess} ({spell_argument('keys', keys)} says so)" if guess else "",
-        *_describe_label_arrays(named),
-    ]
-    if not (has_confidences_alone(named) or {LOGITS, PROBS} & names_of_roles.keys()):
-        unused = (name for name in named if _role_of(name) not in (*NAMES, UNDECLARED, *guessed))
-        lines.append(
-            describe_left_out([name for name in unused if name.lower() not in _USED_BESIDE])
-        )
-    return {renamed.get(name, name): values for name, values in named.items()}, join_lines(lines)
-
-
-def _refuse_pairs_of_classes(named: Mapping[str, Array]) -> None:
-    """Raise a ValueError for margins of pairs of classes (N, K (K - 1) / 2), K > 3, as support vector machines have."""
-    labels = [as_array(part) for name, part in named.items() if _role_of(name) == TARGET]
-    values = as_array(named.get(_MARGINS, ()))
-    if values.ndim != 2 or not labels or labels[0].dtype.kind not in "iu" or not labels[0].size:
-        return
-    k = int(labels[0].max()) + 1
-    if k > 3 and values.shape[1] == k * (k - 1) // 2:
-        logits = spell_argument("keys", f"logits={_MARGINS}")
-        raise ValueError(
-            f"`{_MARGINS}` {values.shape} beside labels of {k} classes may be of pairs of classes, one-vs-one: take "
-            f'`decision_function_shape="ovr"`, or say {logits} if there are {values.shape[1]} classes.'
-        )
-
-
-def _role_of(name: str) -> str:
-    """The role that the name of an array says; the name itself where it says none."""
-    return ROLES.get(name.strip().lower(), name)
-
-
-def _describe_label_arrays(named: Mapping[str, Array]) -> list[str]:
-    """A line for labels whose name is a guess."""
-    names = [name for name in named if _role_of(name) == TARGET]
-    return [
-        describe_labels(name, "array") for name in names if name.strip().lower() not in PLAIN_LABELS
-    ]
-
-
-def _scores_among(named: Mapping[str, Array]) -> list[str]:
-    """The name of the scores: one that people give them, or else that of the only probabilities there are."""
-    usual_names = [name for name in SCORES_OF_ANY_KIND if name in named]
-    classes = [name for name in usual_names if _may_be_classes(as_array(named[name]))]
-    if len(classes) < len(usual_names):  # predicted classes beside their scores
-        usual_names = [name for name in usual_names if name not in classes]
-    others = [name for name in named if name.lower() not in (*_NO_SCORES, *ROLES)]
-    only = [name for name in others if _may_be_probabilities(as_array(named[name]))]
-    return usual_names[:1] or (only if len(only) == 1 else [])
-
-
-def _may_be_classes(values: Array) -> bool:
-    return values.ndim == 1 and (values.dtype.kind not in REAL or not (values % 1 > 0).any())
-
-
-def _may_be_probabilities(values: Array) -> bool:
-    if values.ndim == 1 or values.shape[1:] == (1,):
-        return values.dtype.kind == "f" and bool(((values >= 0) & (values <= 1)).all())
-    return values.ndim == 2 and values.dtype.kind == "f" and are_probabilities(values)
-
-
-def _by_role(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays by the names that they have here; ValueError if two have one."""
-    roles: dict[str, Array] = {}
-    for name, array in arrays.items():
-        role = _role_of(name)
-        if role in roles:
-            raise ValueError(f"there is more than one `{role}`, `{name}` among them: keep one.")
-        roles[role] = array
-    return roles
 
 
 def are_labels(
@@ -693,6 +309,13 @@ def _log_odds(values: Floats, clip: float) -> Floats:
     with np.errstate(divide="ignore"):
         odds: Floats = np.log(wide) - np.log1p(-wide)
     return odds
+
+
+# What scores are, and logits of them: of classes (N, K), and of labels (N, L).
+
+
+# What scores are, and logits of them: of classes (N, K), and of labels (N, L).
+_Logits = dict[str, Callable[[Floats, float], Floats]]
 
 
 # What scores are, and logits of them: of classes (N, K), and of labels (N, L).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.arrays import (
+from calibench.predictions.array_roles import (
     CLASS_NAMES,
     HARD,
     NAMES,

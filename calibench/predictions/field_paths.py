@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.arrays import NAMES, ROLES, SCORES_OF_ANY_KIND, TARGET
+from calibench.predictions.array_roles import NAMES, ROLES, SCORES_OF_ANY_KIND, TARGET
 from calibench.predictions.column_names import LABELS_OF_OTHERS
 from calibench.predictions.confidence_pairs import PAIR_NAMES
 from calibench.tensors.score_meaning import LOGITS, PROBS

@@ -20,17 +20,16 @@ from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions import hdf5
 from calibench.predictions.array_files import read_array_file
-from calibench.predictions.arrays import (
+from calibench.predictions.array_roles import (
     CLASS_NAMES,
     ROLES,
     TARGET,
     UNDECLARED,
-    predictions_of,
-    refuse_scores_of_predictions,
     roles_told,
     with_roles,
     without_class_labels,
 )
+from calibench.predictions.arrays import predictions_of, refuse_scores_of_predictions
 from calibench.predictions.confidence_pairs import (
     NEEDS_ALL,
     ConfidencePairs,

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from calibench.messages.errors import UsageError, near_matches, no_file, pip_install
-from calibench.predictions.arrays import ROLES, two_columns
+from calibench.predictions.array_roles import ROLES
+from calibench.predictions.array_shapes import two_columns
 from calibench.runs import CorruptRun, corrupt_if_it_fails
 from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import PROBS

@@ -15,7 +15,7 @@ from calibench.files.table_file import NAMELESS, TABLE_KINDS, TableFile, table_k
 from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.arrays import LABEL_NAMES
+from calibench.predictions.array_roles import LABEL_NAMES
 from calibench.predictions.cells import holds_containers
 from calibench.predictions.column_names import LABELS, PLAIN_LABELS
 from calibench.predictions.reading_notes import describe_labels, describe_left_out, list_quoted

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibench.predictions.arrays import CLASS_NAMES, TARGET
+from calibench.predictions.array_roles import CLASS_NAMES, TARGET
 from calibench.predictions.column_names import role_and_classes, scores_beside_labels
 from calibench.predictions.reading_notes import describe_left_out
 from calibench.predictions.table_columns import TableColumns

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.arrays import HARD, NAMES, REAL, SCORES_OF_ANY_KIND, TARGET
+from calibench.predictions.array_roles import HARD, NAMES, SCORES_OF_ANY_KIND, TARGET
+from calibench.predictions.array_shapes import REAL
 from calibench.predictions.confidence_pairs import (
     ANSWERS,
     CONFIDENCE,

@@ -10,7 +10,8 @@ import numpy as np
 
 from calibench.files.table_file import TABLE_KINDS, table_kind
 from calibench.files.tables import open_table
-from calibench.predictions.arrays import LABEL_NAMES, REAL
+from calibench.predictions.array_roles import LABEL_NAMES
+from calibench.predictions.array_shapes import REAL
 from calibench.predictions.cells import as_lists, as_numbers, holds_containers
 from calibench.predictions.column_names import scores_beside_labels
 from calibench.predictions.confidence_pairs import CONFIDENCE, PAIR_NAMES

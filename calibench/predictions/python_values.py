@@ -8,15 +8,15 @@ import numpy as np
 from calibench.files.table_file import table_of_frame
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import spell_classes
-from calibench.predictions.arrays import (
+from calibench.predictions.array_roles import (
     CLASS_NAMES,
-    REAL,
     TARGET,
     UNDECLARED,
-    predictions_of,
     roles_told,
     with_roles,
 )
+from calibench.predictions.array_shapes import REAL
+from calibench.predictions.arrays import predictions_of
 from calibench.predictions.class_tables import whole_and_other_columns
 from calibench.predictions.column_names import (
     classes_of_one_column,

@@ -13,7 +13,7 @@ from calibench.files.table_file import LINES, SEPARATED, table_kind
 from calibench.files.tables import open_table
 from calibench.messages.errors import summarize_problems
 from calibench.messages.spelling import spell_classes
-from calibench.predictions.arrays import (
+from calibench.predictions.array_roles import (
     CLASS_NAMES,
     LABEL_NAMES,
     NAMES,

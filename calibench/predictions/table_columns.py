@@ -10,7 +10,7 @@ from calibench.files.set_names import UNKNOWN
 from calibench.files.table_file import NAMELESS, TableFile
 from calibench.messages.errors import label_rows, summarize_problems
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.arrays import HARD, NAMES, TARGET
+from calibench.predictions.array_roles import HARD, NAMES, TARGET
 from calibench.predictions.cells import as_lists, as_numbers, is_in_percent
 from calibench.predictions.column_names import (
     LABELS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from calibench.files.table_file import TableFile
-from calibench.predictions.arrays import CLASS_NAMES, LABEL_NAMES, TARGET
+from calibench.predictions.array_roles import CLASS_NAMES, LABEL_NAMES, TARGET
 from calibench.predictions.class_tables import WHOLE_SCORES, arrays_of_classes, in_numeric_order
 from calibench.predictions.column_names import (
     classes_of_one_column,

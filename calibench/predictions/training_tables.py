@@ -11,7 +11,7 @@ import numpy as np
 
 from calibench.files.table_file import TableFile
 from calibench.messages.spelling import is_command_line, spell_argument
-from calibench.predictions.arrays import HARD, NAMES, SCORES_OF_ANY_KIND, TARGET
+from calibench.predictions.array_roles import HARD, NAMES, SCORES_OF_ANY_KIND, TARGET
 from calibench.predictions.cells import as_numbers, holds_containers
 from calibench.predictions.column_names import LABELS_OF_OTHERS, columns_of_one_beginning
 from calibench.predictions.confidence_pairs import PAIR_NAMES
