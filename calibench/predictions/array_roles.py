@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from calibench.messages.errors import near_matches
-from calibench.messages.spelling import spell_argument
+from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.predictions.array_shapes import REAL
 from calibench.predictions.column_names import LABELS, LABELS_OF_OTHERS, PLAIN_LABELS
 from calibench.predictions.confidence_pairs import PAIR_NAMES, are_pairs, has_confidences_alone
@@ -136,6 +136,30 @@ def by_role(arrays: Mapping[str, Array]) -> dict[str, Array]:
             raise ValueError(f"there is more than one `{role}`, `{name}` among them: keep one.")
         roles[role] = array
     return roles
+
+
+def role_of_scores(
+    arrays: Mapping[str, Array], roles: Mapping[str, Array], roles_by_user: Collection[str]
+) -> str:
+    """The role of the scores among named arrays, by their roles; a ValueError where there are none."""
+    present = [role for role in (LOGITS, PROBS, UNDECLARED) if role in roles]
+    role = next((role for role in present if role in roles_by_user), next(iter(present), None))
+    if role is not None:
+        return role
+    if {"calibrator", "state"} <= set(arrays):
+        applying = (
+            "`calibench calibrate --apply CALIBRATOR --input FILE`"
+            if is_command_line()
+            else "`calibench.load_calibrator(FILE)(logits)`"
+        )
+        raise ValueError(
+            f"it is a calibrator, and predictions are expected: {applying} applies it."
+        )
+    names = ", ".join(f"`{name}`" for name in arrays) or "nothing"
+    raise ValueError(
+        f"`logits` or `probs` (N, K) are expected, and it holds {names} "
+        f"({spell_argument('keys', 'logits=NAME')} says which they are)."
+    )
 
 
 def name_of_scores(arrays: Mapping[str, Array], role: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibench.files.set_names import MULTICLASS, MULTILABEL, UNKNOWN
-from calibench.messages.spelling import is_command_line, spell_argument
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.array_roles import (
     CLASS_NAMES,
     OF_ROWS,
@@ -19,6 +19,7 @@ from calibench.predictions.array_roles import (
     name_of_scores,
     refuse_other_probabilities,
     role_of,
+    role_of_scores,
 )
 from calibench.predictions.array_shapes import (
     REAL,
@@ -35,6 +36,7 @@ from calibench.predictions.label_fit import (
 )
 from calibench.predictions.long_tables import refuse_rows_of_other_sets
 from calibench.predictions.reading_notes import say_readings
+from calibench.predictions.row_fit import refuse_misplaced_rows
 from calibench.predictions.several_labels_fit import (
     describe_many_labels,
     refuse_other_readings_of_labels,
@@ -44,6 +46,7 @@ from calibench.runs import Predictions
 from calibench.runs.predictions import read_metadata
 from calibench.tensors.arrays import Array, Floats, as_array
 from calibench.tensors.labels import (
+    ResolvedLabels,
     are_numbered,
     check_labelled,
     class_order,
@@ -73,6 +76,7 @@ def predictions_of(
     classes: Sequence[Any] | None = None,
     roles_by_user: Collection[str] = (),
     keeps_unlabelled: bool = False,
+    trust_rows: bool = False,
 ) -> Predictions:
     """Predictions from named arrays.
 
@@ -88,6 +92,7 @@ def predictions_of(
         classes: Names of the classes in their order, that of labels which are numbers; columns with names go by them.
         roles_by_user: Roles of the arrays that the user names.
         keeps_unlabelled: Whether rows whose label is missing have the label -1; else they are left out.
+        trust_rows: Whether rows of labels belong to those of scores even where they do not seem to.
 
     Raises:
         ValueError: If something is missing or is not what it should be; the message says what was found.
@@ -95,23 +100,7 @@ def predictions_of(
     lines: list[str] = []
     roles = by_role(arrays)
     refuse_other_probabilities(roles, roles_by_user)
-    present = [role for role in (LOGITS, PROBS, UNDECLARED) if role in roles]
-    role = next((role for role in present if role in roles_by_user), next(iter(present), None))
-    if role is None:
-        if {"calibrator", "state"} <= set(arrays):
-            applying = (
-                "`calibench calibrate --apply CALIBRATOR --input FILE`"
-                if is_command_line()
-                else "`calibench.load_calibrator(FILE)(logits)`"
-            )
-            raise ValueError(
-                f"it is a calibrator, and predictions are expected: {applying} applies it."
-            )
-        names = ", ".join(f"`{name}`" for name in arrays) or "nothing"
-        raise ValueError(
-            f"`logits` or `probs` (N, K) are expected, and it holds {names} "
-            f"({spell_argument('keys', 'logits=NAME')} says which they are)."
-        )
+    role = role_of_scores(arrays, roles, roles_by_user)
     name, values = name_of_scores(arrays, role), as_array(roles.pop(role))
     metadata = read_metadata(roles)
     is_own = "format" in metadata  # written by this package: names are right, targets places
@@ -158,11 +147,9 @@ def predictions_of(
     say_readings([*lines, line, *target.notes], notes)
     values = values[target.rows]
     if classes is None and not is_own:
-        has_names, kind = class_names is not None, labels.dtype.kind if labels is not None else ""
-        places = LabelPlaces(target.indices, target.names, has_names, has_names and kind in "OUS")
-        if not any(map(str.isdecimal, class_names or [])):
-            refuse_shifted_labels(places, values, meaning)
-        refuse_other_readings(places, values, meaning, name, is_declared=scores is not None)
+        _refuse_other_columns(target, labels, class_names, (values, meaning, name), scores)
+    if not (is_own or trust_rows):
+        refuse_misplaced_rows(values, target.indices, name)
     if target.names is not None:
         metadata = {**metadata, CLASS_NAMES: target.names}
     optional = {key: as_array(roles[key])[target.rows] for key in OF_ROWS if key in roles}
@@ -175,6 +162,22 @@ def predictions_of(
     predictions = Predictions.from_arrays(arrays_of_file)
     probs = np.maximum(values.astype(np.float64), clip) if meaning == PROBS else None
     return replace(predictions, probs=probs)
+
+
+def _refuse_other_columns(
+    target: ResolvedLabels,
+    labels: Array | None,
+    class_names: Sequence[str] | None,
+    columns: tuple[Array, str, str],
+    scores: str | None,
+) -> None:
+    """Raise a ValueError where labels fit the columns, scores (N, K) with their meaning and name, in another order."""
+    values, meaning, name = columns
+    has_names, kind = class_names is not None, labels.dtype.kind if labels is not None else ""
+    places = LabelPlaces(target.indices, target.names, has_names, has_names and kind in "OUS")
+    if not any(map(str.isdecimal, class_names or [])):
+        refuse_shifted_labels(places, values, meaning)
+    refuse_other_readings(places, values, meaning, name, is_declared=scores is not None)
 
 
 def _check_several_labels(
@@ -309,13 +312,6 @@ def _log_odds(values: Floats, clip: float) -> Floats:
     with np.errstate(divide="ignore"):
         odds: Floats = np.log(wide) - np.log1p(-wide)
     return odds
-
-
-# What scores are, and logits of them: of classes (N, K), and of labels (N, L).
-
-
-# What scores are, and logits of them: of classes (N, K), and of labels (N, L).
-_Logits = dict[str, Callable[[Floats, float], Floats]]
 
 
 # What scores are, and logits of them: of classes (N, K), and of labels (N, L).

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from calibench.files.separated_tables import is_number
 from calibench.files.set_names import UNKNOWN
+from calibench.messages.spelling import spell_argument
 from calibench.predictions.cells import are_percent
 from calibench.predictions.reading_notes import (
     describe_left_out,
@@ -78,10 +79,13 @@ class ConfidencePairs:
         return Predictions(logits, self.correct.astype(np.int64), metadata)
 
 
-def pairs_of(arrays: Mapping[str, Array], notes: list[str] | None = None) -> ConfidencePairs | None:
+def pairs_of(
+    arrays: Mapping[str, Array], notes: list[str] | None = None, *, trust_rows: bool = False
+) -> ConfidencePairs | None:
     """The pairs among named arrays; None unless both names are there.
 
-    `notes` takes a line on each reading that nobody declared; by default these are a warning.
+    `notes` takes a line on each reading that nobody declared; by default these are a warning. With `trust_rows` low
+    confidences may be right the more often the lower they are; else a ValueError says what they may be.
     """
     names_by_role = _names_of_pairs(arrays)
     if len(names_by_role) == 1 and has_confidences_alone(arrays):
@@ -109,22 +113,24 @@ def pairs_of(arrays: Mapping[str, Array], notes: list[str] | None = None) -> Con
         describe_left_out([name for name in arrays if name not in names_by_role.values()]),
     ]
     pairs = ConfidencePairs(confidence, correct)  # type: ignore[arg-type]
-    say_readings([*lines, _describe_folded(pairs)], notes)
+    if not trust_rows:
+        _refuse_folded(pairs)
+    say_readings(lines, notes)
     return pairs
 
 
-def _describe_folded(pairs: ConfidencePairs) -> str:
-    """A line on confidences below a half that are right the more often the lower they are; else empty."""
+def _refuse_folded(pairs: ConfidencePairs) -> None:
+    """Raise a ValueError for confidences below a half that are right the more often the lower they are."""
     is_low = pairs.confidence < 0.5
     confidence, correct = pairs.confidence[is_low], pairs.correct[is_low].astype(float)
     if len(confidence) < _FEWEST_LOW or not np.ptp(confidence) or not np.ptp(correct):
-        return ""
+        return
     correlation = float(np.corrcoef(confidence, correct)[0, 1])
     if correlation > -_FAR / np.sqrt(len(confidence)):
-        return ""
-    return (
-        "confidences below .5 are right more often the lower they are: if they are P(y = 1) of two classes, give "
-        "max(p, 1 - p)"
+        return
+    raise ValueError(
+        "confidences below .5 are right more often the lower they are: give max(p, 1 - p) if they are P(y = 1) of two "
+        f"classes, or say {spell_argument('trust_rows', python='True')} if they are confidences."
     )
 
 

@@ -65,7 +65,8 @@ from calibench.tensors.arrays import Array
 from calibench.tensors.score_meaning import LOGITS, PROBS, are_probabilities
 
 _CLASSES = "classes="
-_OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs")
+_OF_FILES = ("scores", "clip", "task", "trust_rows")
+_OF_ARRAYS = ("scores", "classes", "clip", "task", "pairs", "trust_rows")
 
 
 def is_read(value: Any) -> bool:
@@ -89,11 +90,13 @@ class Arrays(NamedTuple):
         values: Scores (N, K), or confidences (N,).
         labels: Labels, or whether each confidence was right (N,); None if unknown.
         name: What errors call them.
+        are_in_order: Whether labels are known to be of the same rows.
     """
 
     values: Any
     labels: Any
     name: str
+    are_in_order: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -145,6 +148,7 @@ class Reader:
             semicolon, tab and bar in the header).
         classes: Names of the columns, by default those of a data frame or a file; where there are such, their order.
         pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
+        trust_rows: Accept labels that seem to be of other rows, and sets that share rows.
 
     Files:
         x.npz, x.h5              `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); optionally
@@ -189,6 +193,7 @@ class Reader:
     separator: Annotated[str | None, "SIGN", _sign] = None
     classes: InPython = None
     pairs: InPython = None
+    trust_rows: bool = False
 
     def __call__(self, source: Source) -> Predictions:
         """Read predictions of every class.
@@ -256,9 +261,9 @@ class Reader:
             if keeps_unlabelled:
                 predictions = predictions_of_confidences(arrays, self.clip)
             if predictions is None:
-                predictions = pairs_of(arrays, notes)
+                predictions = pairs_of(arrays, notes, trust_rows=self.trust_rows)
             if predictions is None:
-                options = {name: getattr(self, name) for name in ("scores", "clip", "task")}
+                options = {name: getattr(self, name) for name in _OF_FILES}
                 predictions = predictions_of(
                     arrays,
                     **options,
@@ -275,6 +280,7 @@ class Reader:
         """Predictions of arrays, with labels or without."""
         if not is_read(source.values):
             options = {name: getattr(self, name) for name in _OF_ARRAYS}
+            options["trust_rows"] |= source.are_in_order
             predictions = from_python(source.values, labels, keys=self._roles, **options)
             if self.pairs is None and _are_truth_values_of_probabilities(predictions, labels):
                 line = "scores beside truth values are read as confidences, and these as hits"

@@ -57,8 +57,9 @@ def _by_split(arrays: Mapping[str, Array], reader: Reader, called: str) -> dict[
         raise CorruptRun(f"{without}: {hdf5.EXPECTED}, it holds {names}")
     with corrupt_if_it_fails(called):
         read_split = partial(
-            predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task
-        )
+            predictions_of, scores=reader.scores, clip=reader.clip, task=reader.task,
+            trust_rows=reader.trust_rows,
+        )  # fmt: skip
         sets = {
             split: [_labelled(read_split(arrays_by_split[split]), split, called)]
             for split in ("val", "test")

@@ -17,13 +17,15 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions.file_names import check_file, describe_missing_labels
 from calibench.predictions.files import Arrays, Source
 from calibench.predictions.row_checks import describe_rows
+from calibench.predictions.row_fit import refuse_other_distributions
+from calibench.predictions.shared_rows import refuse_shared_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
 from calibench.runs.class_names import align_sets
 
 
 def sources_of(name: str, value: Any) -> tuple[Source, ...]:
     """Files of a set, which several texts name, or its arrays: scores, or a tuple of scores and labels."""
-    parts = value if isinstance(value, tuple | list) else [value]
+    parts = value if isinstance(value, tuple | list) and not isinstance(value, Arrays) else [value]
     if all(isinstance(part, str | Path | Arrays) for part in parts):
         return tuple(part if isinstance(part, Arrays) else str(part) for part in parts)
     values, labels = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
@@ -93,8 +95,13 @@ class Sets:
         self,
         reader: Callable[[Source], Predictions],
         reader_of_ood: Callable[[Source], Predictions],
+        *,
+        trust_rows: bool = False,
     ) -> dict[str, list[Predictions]]:
-        """The predictions of each set, one a member of the ensemble; a ValueError if they do not belong together."""
+        """The predictions of each set, one a member of the ensemble; a ValueError if they do not belong together.
+
+        With `trust_rows` they may share rows.
+        """
         readers = {"ood": reader_of_ood}
         named = {"val": ("val", self.val), "test": ("test", self.test), **self.further}
         sets = {
@@ -109,6 +116,10 @@ class Sets:
         sets = as_one_kind(align_sets(sets))
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
+        if not trust_rows:
+            refuse_shared_rows(sets)
+            if self.posterior:
+                refuse_other_distributions(sets["test"][0], spell_argument("posterior"))
         say_lines(describe_rows(sets))
         return sets
 

@@ -61,6 +61,7 @@ def from_python(
     pairs: bool | None = None,
     keys: Sequence[str] = (),
     notes: list[str] | None = None,
+    trust_rows: bool = False,
 ) -> Predictions | ConfidencePairs:
     """Predictions from what a Python program has: arrays, tensors, data frames, series, lists or dictionaries.
 
@@ -77,12 +78,15 @@ def from_python(
             booleans.
         keys: Roles of columns, or of named arrays, as in `roles_told`.
         notes: As in `predictions_of`.
+        trust_rows: As in `predictions_of`.
 
     Raises:
         ValueError: If they are not what they should be; the message says what was found.
     """
     lines = list[str]()
-    options = {"scores": scores, "clip": clip, "task": task, "notes": lines}
+    options = {
+        "scores": scores, "clip": clip, "task": task, "notes": lines, "trust_rows": trust_rows,
+    }  # fmt: skip
     _refuse_lazy(values)
     if isinstance(labels, str):
         arrays, line = _arrays_beside_column(values, labels)
@@ -113,7 +117,7 @@ def _read_values(
         named = {str(name): as_array(part) for name, part in values.items()}
         arrays, guess = with_roles(named, roles_told(keys, named))
         say_readings([guess], notes)
-        return pairs_of(arrays, notes) or predictions_of(
+        return pairs_of(arrays, notes, trust_rows=options["trust_rows"]) or predictions_of(
             arrays, classes=classes, roles_by_user=roles, **options
         )
     if is_table(values) or (labels is None and _are_rows(values)):
@@ -127,7 +131,7 @@ def _read_values(
         )
         arrays, guess = with_roles(arrays)
         say_readings([guess, line], notes)
-        return pairs_of(arrays, notes) or predictions_of(
+        return pairs_of(arrays, notes, trust_rows=options["trust_rows"]) or predictions_of(
             arrays, classes=classes, roles_by_user=roles, **options
         )
     records = values
@@ -144,7 +148,8 @@ def _read_values(
         _refuse_two_readings(array, target, pairs)
     if pairs:
         arrays = {CONFIDENCE: array, **({} if target is None else {CORRECT: target})}
-        return pairs_of(arrays, notes) or ConfidencePairs(array, target)  # type: ignore[arg-type]
+        read = pairs_of(arrays, notes, trust_rows=options["trust_rows"])
+        return read or ConfidencePairs(array, target)  # type: ignore[arg-type]
     if classes is None and array.ndim == 1 and target is not None and getattr(values, "name", None):
         names = classes_of_one_column(str(values.name), target)
     has_records = isinstance(records, list | tuple) and names is not None

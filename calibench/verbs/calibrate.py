@@ -47,6 +47,7 @@ def calibrate(
     clip: float = 0.0,
     task: Literal["multiclass", "multilabel"] | None = None,
     classes: Sequence[str] | None = None,
+    trust_rows: bool = False,
     output: PathLike | None = None,
 ) -> Calibrator:
     """Fit a calibrator on validation predictions.
@@ -61,6 +62,7 @@ def calibrate(
         clip: Raise smaller probabilities to this one.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
         classes: Names of the columns, where labels are names; by default those of a data frame.
+        trust_rows: Accept labels that seem to be of other rows.
         output: Also write the calibrator to this file, as `save_calibrator` does.
 
     Returns:
@@ -88,12 +90,18 @@ def calibrate(
     if output is not None:
         output = ends_in(*CALIBRATOR_KINDS)("output", Path(output))
     if is_network(predictions):
-        from calibench.verbs.collect import collect
+        from calibench.verbs.collect import collect_source
 
         if labels is None:
             raise ValueError("`labels` must be a loader where `predictions` is a network.")
-        predictions, labels = collect(predictions, labels)  # type: ignore[arg-type]
-    values = {"scores": scores, "clip": clip, "task": task, "classes": classes}
+        predictions, labels = collect_source(predictions, labels, "labels"), None  # type: ignore[assignment]
+    values = {
+        "scores": scores,
+        "clip": clip,
+        "task": task,
+        "classes": classes,
+        "trust_rows": trust_rows,
+    }
     reader = options_from_python(Reader, values)
     sources = sources_of("labels", predictions if labels is None else (predictions, labels))
     if len(sources) > 1:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibench.messages.progress import with_progress
+from calibench.predictions.files import Arrays
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -85,6 +86,11 @@ def collect(model: nn.Module, loader: Loader, *, progress: bool = True) -> Colle
         raise ValueError("`loader` gives no batches.")
     # copies: tensors of inference mode cannot be used where gradients are
     return Collected(torch.cat(logits).clone(), torch.cat(labels).long().clone())
+
+
+def collect_source(model: Any, loader: Any, name: str) -> Arrays:
+    """Logits and labels of a network over a loader, whose rows belong together, as a set by a name."""
+    return Arrays(*collect(model, loader), f"`{name}`", are_in_order=True)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from calibench.predictions.hdf5 import holds_models, is_hdf5, the_model
 from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
 from calibench.predictions.row_checks import describe_rows
+from calibench.predictions.shared_rows import refuse_shared_rows
 from calibench.runs.class_names import align_sets
 from calibench.verbs.option_groups import Calibrators, Jobs
 from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
@@ -82,6 +83,7 @@ def doctor(
     pairs: bool | None = None,
     keys: Sequence[str] = (),
     separator: str | None = None,
+    trust_rows: bool = False,
     output: PathLike | None = None,
     export: PathLike | None = None,
 ) -> Diagnosis:
@@ -109,6 +111,7 @@ def doctor(
             booleans; else scores (N,) are P(y = 1)).
         keys: What arrays or columns of files are, `probs=NAME` each (default: by their names); `classes=A,B,C` too.
         separator: Between the cells of tables in files (default: the most frequent).
+        trust_rows: Accept labels that seem to be of other rows, and sets that share rows.
         output: Write the findings as values: .json.
         export: Write the chosen calibrator; where none helps nothing is written, and a warning says so.
 
@@ -133,12 +136,12 @@ def doctor(
     refuse_file_of_labels(predictions, labels)
     test = predictions if labels is None else (predictions, labels)
     if is_network(predictions):
-        from calibench.verbs.collect import collect
+        from calibench.verbs.collect import collect_source
 
         if labels is None:
             raise ValueError("`labels` must be a loader where `predictions` is a network.")
-        test = tuple(collect(predictions, labels))  # type: ignore[arg-type]
-        val = None if val is None else tuple(collect(predictions, val))  # type: ignore[arg-type]
+        test = collect_source(predictions, labels, "test")
+        val = None if val is None else collect_source(predictions, val, "val")
     if is_network(calibrators):  # one calibrator, not several
         calibrators = [calibrators]  # type: ignore[list-item]
     options = options_from_python(
@@ -146,6 +149,7 @@ def doctor(
         dict(
             calibrators=calibrators, export=export, output=output, jobs=jobs, scores=scores, clip=clip, task=task,
             classes=classes, pairs=pairs, keys=keys, separator=separator,
+            trust_rows=trust_rows,
         ),
     )  # fmt: skip
     return _diagnose(test, val, options)
@@ -225,7 +229,7 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
             '`calibench.doctor(frame, labels="label")`.'
         )
     predictions = _read_predictions(sources, reader)
-    sets = _examples_of(predictions, sources, reader.clip)
+    sets = _examples_of(predictions, sources, reader)
     shape = sets.get("val", sets["test"]).scores.shape
     with one_thread():  # operations are small
         refuse_named_long_fits(options.calibrators, *shape)
@@ -266,19 +270,22 @@ def _read_predictions(
 def _examples_of(
     predictions: Mapping[str, Predictions | ConfidencePairs],
     sources: Mapping[str, Source],
-    clip: float,
+    reader: Reader,
 ) -> dict[str, LabelledExamples]:
     """The labelled examples of each set; lines on what their rows share."""
     from calibench.diagnosis.examples import check_examples, check_test_and_validation
 
     sets = {
-        name: check_examples(part, str(sources[name]), clip) for name, part in predictions.items()
+        name: check_examples(part, str(sources[name]), reader.clip)
+        for name, part in predictions.items()
     }
     if "val" in sets:
         check_test_and_validation(sets["test"], sets["val"])
     of_classes = {
         name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
     }
+    if not reader.trust_rows:
+        refuse_shared_rows(of_classes)
     say_lines(describe_rows(of_classes))
     return sets
 

@@ -85,6 +85,7 @@ def evaluate(
     pairs: bool | None = None,
     keys: Sequence[str] = (),
     separator: str | None = None,
+    trust_rows: bool = False,
     output: PathLike | None = None,
     every_number: bool = True,
 ) -> Report:
@@ -120,6 +121,7 @@ def evaluate(
             booleans; else scores (N,) are P(y = 1)).
         keys: What arrays or columns of files are, `probs=NAME` each (default: by their names); `classes=A,B,C` too.
         separator: Between the cells of tables in files (default: the most frequent).
+        trust_rows: Accept labels that seem to be of other rows, and sets that share rows.
         output: Write a report: .json, .md, .csv, or .html with a reliability diagram.
         every_number: Also what no table shows: numbers of the validation set and of further numbers of bins.
 
@@ -155,6 +157,7 @@ def evaluate(
             calibrators=calibrators, calibrate_members=calibrate_members, priors=priors,
             metrics=metrics, n_bins=n_bins, bootstrap=bootstrap, jobs=jobs, scores=scores, clip=clip, task=task,
             classes=classes, pairs=pairs, keys=keys, separator=separator,
+            trust_rows=trust_rows,
         ),
     )  # fmt: skip
     file = None if output is None else ends_in(*REPORTS)("output", Path(output))
@@ -170,17 +173,20 @@ def _network_sources(
     if not is_network(predictions):
         test = predictions if labels is None else (predictions, labels)
         return {"test": test, "val": val, "ood": ood, "shift": shift}
-    from calibench.verbs.collect import collect
+    from calibench.verbs.collect import collect, collect_source
 
     if labels is None:
         raise ValueError("`labels` must be a loader where `predictions` is a network.")
     val_loaders = {"val": val} if val is not None else {}
     sets = {
-        name: tuple(collect(predictions, loader))
+        name: collect_source(predictions, loader, name)
         for name, loader in {"test": labels, **val_loaders}.items()
     }
     far = {name: collect(predictions, loader).logits for name, loader in dict(ood or {}).items()}
-    near = {name: tuple(collect(predictions, loader)) for name, loader in dict(shift or {}).items()}
+    near = {
+        name: collect_source(predictions, loader, name)
+        for name, loader in dict(shift or {}).items()
+    }
     return {"val": None, **sets, "ood": far or None, "shift": near or None}
 
 
@@ -531,7 +537,8 @@ def read_models(
     from calibench.evaluation.ensemble import pool_members
     from calibench.tables.evaluation_report import MODEL
 
-    sets = options.sets.read(read, options.reader.of_ood)
+    reader = options.reader
+    sets = options.sets.read(read, reader.of_ood, trust_rows=reader.trust_rows)
     members = {
         name: {split: parts[position] for split, parts in sets.items()}
         for position, name in enumerate(short_names(options.sets.test))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibench.command_line.typed_arguments import Option
 from calibench.messages.checks import option_named, output_format, positive_integer
@@ -116,6 +116,7 @@ def leaderboard(
     same_version: bool = False,
     processes: int = 1,
     scores: Literal["logits", "probs"] | None = None,
+    trust_rows: bool = False,
 ) -> Leaderboard:
     """Rank losses on every benchmark and network below folders of runs.
 
@@ -136,6 +137,7 @@ def leaderboard(
             `if __name__ == "__main__":`.
         scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
             probabilities).
+        trust_rows: Of files, accept labels that seem to be of other rows, and sets that share rows.
 
     Returns:
         The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
@@ -157,7 +159,7 @@ def leaderboard(
     sources, val_files = _as_path_texts(results), _as_path_texts(val)
     if val_files or any(map(is_a_file, sources)):
         ranking = Ranking(tuple(metrics) if metrics else None, wide, rank_by, tuple(losses), top)
-        return rank_files(sources, val_files, ranking, scores)
+        return rank_files(sources, val_files, ranking, scores=scores, trust_rows=trust_rows)
     with without_collector():
         return rank_results(
             sources,
@@ -208,6 +210,7 @@ def leaderboard_command(
     comparisons: Comparisons,
     val: Annotated[tuple[str, ...], "FILE"] = (),
     scores: Literal["logits", "probs"] | None = None,
+    trust_rows: bool = False,
     format: Annotated[str | None, Option(choices=(*TABLE_FORMATS, *SHORT_FORMATS))] = None,
     notes: bool = False,
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,
@@ -222,6 +225,7 @@ def leaderboard_command(
         val: Validation predictions, one file for each model, on which its calibrators are fitted.
         scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
             probabilities).
+        trust_rows: Of files, accept labels that seem to be of other rows, and sets that share rows.
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
         format: How the tables are printed (default: table, or by the suffix of --output); tidy: every number of every
@@ -258,7 +262,7 @@ def leaderboard_command(
     with without_collector():
         files = any(map(is_a_file, results))
         if files or val:
-            board = rank_files(results, val, ranking, scores)
+            board = rank_files(results, val, ranking, scores=scores, trust_rows=trust_rows)
         else:
             board = rank_results(
                 results,
@@ -356,6 +360,7 @@ def _rank_entries(entries: Sequence[Problem], ranking: Ranking) -> Leaderboard:
             sets["test"],
             val=val,
             scores="logits",
+            trust_rows=True,  # as they were when the entry was written
             bootstrap=RESAMPLES,
             every_number=val is not None,
         )
@@ -378,9 +383,9 @@ def rank_files(
     files: Sequence[str],
     val: Sequence[str],
     ranking: Ranking,
-    scores: Literal["logits", "probs"] | None = None,
+    **reading: Any,
 ) -> Leaderboard:
-    """Rank models by files of their predictions for the same test examples; `scores` says what all of them hold."""
+    """Rank models by files of their predictions for the same test examples; `reading` are arguments of `Reader`."""
     folders = [text for text in files if not is_a_file(text)]
     if folders:
         raise UsageError(
@@ -394,12 +399,12 @@ def rank_files(
         from calibench.ranking.models import rank_models
         from calibench.verbs.evaluate import evaluate
     names = model_names(files)
-    check_same_labels(files, scores)
+    check_same_labels(files, **reading)
     reports = {}
     for place, (name, file) in enumerate(zip(names, files, strict=True)):
         val_file = val[place] if val else None
         reports[name] = evaluate(
-            file, val=val_file, scores=scores, bootstrap=RESAMPLES, every_number=bool(val)
+            file, val=val_file, bootstrap=RESAMPLES, every_number=bool(val), **reading
         )
     return rank_models(
         reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
@@ -417,10 +422,11 @@ def model_names(files: Sequence[str]) -> list[str]:
     return named if len(set(named)) == len(named) else list(files)
 
 
-def check_same_labels(
-    files: Sequence[str], scores: Literal["logits", "probs"] | None = None
-) -> None:
-    """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order."""
+def check_same_labels(files: Sequence[str], **reading: Any) -> None:
+    """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order.
+
+    `reading` are arguments of `Reader`.
+    """
     from calibench.predictions.files import Reader
     from calibench.predictions.label_files import refuse_labels_as_model
     from calibench.runs import Predictions
@@ -430,7 +436,7 @@ def check_same_labels(
     refuse_labels_as_model(files)
     targets, first_names = {}, list[str]()
     for file in files:
-        read = Reader(scores=scores).read(file)
+        read = Reader(**reading).read(file)
         if isinstance(read, Predictions):
             names = names_of_classes(read)
             first_names = first_names or names

@@ -23,7 +23,7 @@ def load(
             run; or an entry `<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`, its folder or store before it or not.
         store: Where an entry is, if its name does not say so: a folder, a URL or `shipped`, the store that comes with
             calibench (default: that one).
-        **reading: Of a file, the arguments of `Reader`: `scores`, `clip`, `task`.
+        **reading: Of a file, the arguments of `Reader`: `scores`, `clip`, `task`, `trust_rows`.
 
     Returns:
         Of a file its predictions, or the pairs of confidence and hit that it holds; else those of each split and set.
@@ -53,6 +53,7 @@ def reliability_pairs(
     scores: Literal["logits", "probs"] | None = None,
     classes: Sequence[str] | None = None,
     pairs: bool | None = None,
+    trust_rows: bool = False,
 ) -> tuple[ConfidencePairs, str]:
     """Predicted probabilities, whether each event happened, and the name of the event, for a reliability diagram.
 
@@ -66,7 +67,7 @@ def reliability_pairs(
     if labels is None and isinstance(logits, str | Path) and not is_a_file(str(logits)):
         logits = lookup.find_run(str(logits)).predictions()["test"]
     (source,) = sources_of("labels", logits if labels is None else (logits, labels))
-    read = Reader(scores=scores, classes=classes, pairs=pairs).read(source)
+    read = Reader(scores=scores, classes=classes, pairs=pairs, trust_rows=trust_rows).read(source)
     if isinstance(read, ConfidencePairs):
         return read, ""
     import torch

@@ -27,6 +27,7 @@ def reliability(
     scores: Literal["logits", "probs"] | None = None,
     classes: Sequence[str] | None = None,
     pairs: bool | None = None,
+    trust_rows: bool = False,
     n_bins: int = 15,
     title: str = "",
     ax: Axes | None = None,
@@ -43,6 +44,7 @@ def reliability(
         classes: Names of the columns; by default those of a data frame.
         pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
             booleans; else scores (N,) are P(y = 1)).
+        trust_rows: Accept labels that seem to be of other rows.
         n_bins: Number of bins.
         title: The title.
         ax: Axes of matplotlib; by default those of a new figure.
@@ -61,11 +63,11 @@ def reliability(
     """
     positive_integer("n_bins", n_bins)
     if is_network(predictions):
-        from calibench.verbs.collect import collect
+        from calibench.verbs.collect import collect_source
 
-        predictions, labels = collect(predictions, labels)  # type: ignore[arg-type]
+        predictions, labels = collect_source(predictions, labels, "labels"), None  # type: ignore[assignment]
     drawn, event = reliability_pairs(
-        predictions, labels, scores=scores, classes=classes, pairs=pairs
+        predictions, labels, scores=scores, classes=classes, pairs=pairs, trust_rows=trust_rows
     )
     if ax is None:
         import matplotlib.pyplot as plt

@@ -271,7 +271,7 @@ def test_masked_options_are_read() -> None:
     assert value("nll", logits, labels) == pytest.approx(right, abs=1e-6)
 
 
-def test_rows_that_validation_and_test_share_are_said(
+def test_rows_that_validation_and_test_share_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     val, test = draw(seed=1), draw(seed=2)
@@ -290,7 +290,11 @@ def test_rows_that_validation_and_test_share_are_said(
         "--calibrators",
         "TS",
     ]
-    assert main(line) == 0
+    assert main(line) == 2
+    refusal = capsys.readouterr().err
+    assert "`val` and `test` share 40 of 300 test rows" in refusal
+    assert "say `--trust-rows`" in refusal
+    assert main([*line, "--trust-rows"]) == 0
     assert "`val` and `test` share 40 of 300 test rows" in capsys.readouterr().err
 
 

@@ -13,8 +13,10 @@ import pytest
 import calibench
 from calibench.calibrators import TemperatureScaling, VectorScaling
 from calibench.metrics import brier_score
+from calibench.predictions.arrays import predictions_of
 from calibench.predictions.confidence_pairs import ConfidencePairs
 from calibench.predictions.row_checks import describe_rows
+from calibench.predictions.row_fit import refuse_misplaced_rows
 from calibench.runs import Predictions
 from tests.draws import draw_calibrated
 from tests.public_reports.small_files import nll_of, read, table
@@ -51,14 +53,49 @@ def lines_on(probs: np.ndarray, labels: np.ndarray) -> list[str]:
     return [*describe_rows({"test": [Predictions(np.log(probs), labels)]})]
 
 
-def test_rows_from_which_on_labels_are_those_of_chance_are_named() -> None:
-    assert lines_on(PROBS, LABELS) == []
-    (line,) = lines_on(np.delete(PROBS, 600, axis=0), LABELS[:-1])
-    assert "in rows 599 to 1199, as by chance" in line
-    order = np.argsort(LABELS, kind="stable")
-    assert lines_on(PROBS[order], LABELS[order]) == []
-    (line,) = lines_on(np.delete(PROBS[:500], 250, axis=0), LABELS[:499])
-    assert "as by chance, and of" in line
+ORDER = np.argsort(LABELS, kind="stable")
+MISPLACED: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
+    "a row without a label": (
+        np.delete(PROBS, 600, axis=0), LABELS[:-1], "in rows 599 to 1199, as by chance",
+    ),
+    "of few rows": (np.delete(PROBS[:500], 250, axis=0), LABELS[:499], "as by chance, and"),
+    "a header as the first row": (PROBS[1:], LABELS[:-1], "labels fit `probs` 1 row up in"),
+    "shifted": (PROBS, np.roll(LABELS, 2), "labels fit `probs` 2 rows up in"),
+    "reversed": (PROBS, LABELS[::-1], "labels fit `probs` in reverse in"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISPLACED)
+def test_labels_of_other_rows_are_refused(name: str) -> None:
+    probs, labels, message = MISPLACED[name]
+    arrays = {"probs": probs, "labels": labels}
+    with pytest.raises(ValueError, match=f"{message}.* or say `trust_rows=True` if"):
+        predictions_of(arrays)
+    assert (predictions_of(arrays, trust_rows=True).target == labels).all()
+
+
+@pytest.mark.parametrize("rows", [slice(None), ORDER], ids=["as drawn", "sorted"])
+def test_labels_of_their_rows_are_read(rows: Any) -> None:
+    assert (predictions_of({"probs": PROBS[rows], "labels": LABELS[rows]}).target >= 0).all()
+    assert lines_on(PROBS[rows], LABELS[rows]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [2, 3, 10])
+@pytest.mark.parametrize("signal", [0.0, 0.2, 1.0])
+def test_models_that_know_little_have_rows_of_their_own(k: int, signal: float) -> None:
+    """At most 1 % of true sets, of domains that differ in their difficulty, look misplaced."""
+    random = np.random.default_rng(k)
+    refused = 0
+    for n in (100, 400, 2000) * 334:
+        labels = random.choice(k, n, p=random.dirichlet(np.full(k, 3)))
+        difficulty = signal * np.linspace(0.5, 1.5, n)[:, None]
+        logits = difficulty * np.eye(k)[labels] + random.normal(size=(n, k))
+        try:
+            refuse_misplaced_rows(4 * logits, labels, "logits")
+        except ValueError:
+            refused += 1
+    assert refused <= 10
 
 
 def test_labels_that_are_all_predicted_are_named() -> None:
@@ -81,14 +118,14 @@ def test_confidences_that_are_of_one_of_two_answers_are_refused(tmp_path: Path) 
     assert isinstance(pairs, ConfidencePairs)
 
 
-def test_low_confidences_that_are_often_right_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = "confidences below .5 are right more often the lower they are"
-    read(table(confidence=POSITIVE, correct=(POSITIVE > 0.5) == HITS)(tmp_path))
-    assert line in capsys.readouterr().err
-    read(table(confidence=POSITIVE, correct=HITS)(tmp_path))
-    assert line not in capsys.readouterr().err
+def test_low_confidences_that_are_often_right_are_refused(tmp_path: Path) -> None:
+    file = table(confidence=POSITIVE, correct=(POSITIVE > 0.5) == HITS)(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"below \.5 are right more often the lower they are: give"
+    ):
+        read(file)
+    assert isinstance(read(file, trust_rows=True), ConfidencePairs)
+    assert isinstance(read(table(confidence=POSITIVE, correct=HITS)(tmp_path)), ConfidencePairs)
 
 
 def test_a_calibrator_of_probabilities_takes_logits_as_log_probabilities() -> None:

@@ -53,20 +53,24 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "ids": (
         {**TEST, "ids": NAMES},
         {"logits": NEAR[::-1], "labels": LABELS[::-1], "ids": NAMES[::-1]},
-        "`val` and `test` share 240 ids, such as image 0: calibrators are tested",
+        "`val` and `test` share 240 ids, such as image 0, so calibrators",
     ),
     "labels": (TEST, {"logits": NEAR, "labels": LABELS}, "the same labels in the same order"),
 }
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_the_same_examples_with_other_scores_are_named(
+def test_the_same_examples_with_other_scores_are_refused(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     test, val, line = SAME[name]
-    status, message = printed(tmp_path, capsys, "--val", "{val}", test=test, val=val)
-    assert status == 0
+    words = ("--val", "{val}")
+    status, message = printed(tmp_path, capsys, *words, test=test, val=val)
+    assert status == 2
     assert line in message
+    assert "say `--trust-rows`" in message
+    status, message = printed(tmp_path, capsys, *words, "--trust-rows", test=test, val=val)
+    assert status == 0
 
 
 @pytest.mark.parametrize("labels", [np.arange(N) % 3, np.arange(N) // 80], ids=["turns", "sorted"])
@@ -79,12 +83,13 @@ def test_labels_in_an_order_by_design_are_no_same_examples(
     assert printed(tmp_path, capsys, "--val", "{val}", test=test, val=val) == (0, "")
 
 
-def test_rows_of_the_test_set_in_an_ood_set_are_named(
+def test_rows_of_the_test_set_in_an_ood_set_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ood = {"logits": np.concatenate([LOGITS[:40], OTHERS])}
-    _, message = printed(tmp_path, capsys, "--ood", "far={far}", test=TEST, far=ood)
-    assert message == "`far` and `test` share 40 of 280 rows of `far` (the same scores)\n"
+    status, message = printed(tmp_path, capsys, "--ood", "far={far}", test=TEST, far=ood)
+    assert status == 2
+    assert "`far` and `test` share 40 of 280 rows of `far` (the same scores): take these" in message
     assert printed(tmp_path, capsys, "--ood", "far={far}", test=TEST, far={"logits": OTHERS}) == (
         0,
         "",
@@ -92,21 +97,22 @@ def test_rows_of_the_test_set_in_an_ood_set_are_named(
 
 
 @pytest.mark.parametrize("order", [[1, 2, 0], None], ids=["columns", "rows"])
-def test_distributions_in_another_order_are_named(
+def test_distributions_in_another_order_are_refused(
     order: list[int] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     posterior = str(tmp_path / "posterior.npy")
     np.save(posterior, PROBS[:, order] if order else np.roll(PROBS, 1, axis=0))
-    _, message = printed(tmp_path, capsys, "--posterior", posterior, test=TEST)
-    assert "is expected: are rows and columns in the same order?" in message
+    status, message = printed(tmp_path, capsys, "--posterior", posterior, test=TEST)
+    assert status == 2
+    assert "is expected: bring rows and columns into the order of the test set" in message
     np.save(posterior, PROBS)
     assert printed(tmp_path, capsys, "--posterior", posterior, test=TEST) == (0, "")
 
 
-def test_a_member_that_is_given_twice_is_named(
+def test_a_member_that_is_given_twice_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("{again}", "--ensemble")
     status, message = printed(tmp_path, capsys, *words, test=TEST, again=TEST)
-    assert status == 0
+    assert status == 2
     assert "members 1 and 2 of `test` hold the same predictions" in message
