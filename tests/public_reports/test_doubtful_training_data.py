@@ -26,11 +26,12 @@ LABELS = np.where(VALUES > 0, "yes", "no")
 NINTH = np.arange(N) % 9 == 0
 
 
-def table(folder: Path, test: bool = False, **columns: Any) -> TableDataModule:
-    """A data module of a table with numbers and labels, tested on itself or split."""
+def table(folder: Path, test: bool | str = False, **columns: Any) -> TableDataModule:
+    """A data module of a table with numbers and labels, tested on itself or another one, or split."""
     file = folder / "t.csv"
     pd.DataFrame({"a": VALUES, "label": LABELS, **columns}).to_csv(file, index=False)
-    data = TableDataModule(train_file=str(file), test_file=str(file) if test else None)
+    test_file = str(folder / test if isinstance(test, str) else file) if test else None
+    data = TableDataModule(train_file=str(file), test_file=test_file)
     data.prepare_data()
     data.setup()
     return data
@@ -82,7 +83,11 @@ def test_a_column_of_parts_is_refused(read: Any, tmp_path: Path) -> None:
 
 def test_rows_of_training_among_test_rows_are_counted(tmp_path: Path) -> None:
     line = "test rows are training rows too (the same inputs and label)"
-    assert any(line in caveat for caveat in table(tmp_path, test=True).caveats)
+    with pytest.raises(DataError, match=r"label\): the test part needs other examples"):
+        table(tmp_path, test=True)
+    other = pd.DataFrame({"a": np.append(VALUES[:10], VALUES[10:] + 9), "label": LABELS})
+    other.to_csv(tmp_path / "other.csv", index=False)
+    assert any(line in caveat for caveat in table(tmp_path, test="other.csv").caveats)
     assert not any(line in caveat for caveat in table(tmp_path).caveats)
     few = table(tmp_path, test=True, a=np.arange(N) % 3, label=np.where(NINTH, "yes", "no"))
     assert not any(line in caveat for caveat in few.caveats)  # equal by chance
