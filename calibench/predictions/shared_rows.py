@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.row_fit import spell_trust
+from calibench.predictions.row_fit import are_in_order_by_design, spell_trust
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Integers
 from calibench.tensors.row_copies import are_coarse, hash_rows, is_saturated
@@ -66,12 +66,8 @@ def _text_ids(predictions: Predictions) -> set[str]:
 
 def _are_labels_of_same_examples(labels: Integers, others: Integers) -> bool:
     """Whether labels (N,) are equal, and in no order that two sets have by design: sorted, or in turn."""
-    if len(labels) < _FEWEST_EXAMPLES or not np.array_equal(labels, others):
-        return False
-    classes = int(labels.max()) + 1
-    changes = int((np.diff(labels) != 0).sum())
-    is_in_turn = bool((labels[classes:] == labels[:-classes]).all()) if classes else True
-    return changes > 2 * classes and not is_in_turn
+    are_equal = len(labels) >= _FEWEST_EXAMPLES and np.array_equal(labels, others)
+    return are_equal and not are_in_order_by_design(labels)
 
 
 def _refuse_rows_of_ood_set(name: str, part: Predictions, other: str, ood: Predictions) -> None:
