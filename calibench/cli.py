@@ -2,16 +2,17 @@
 
 import importlib
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from calibench.command_line.hints import did_you_mean_verb
+from calibench.command_line.corrections import with_whole_command
 from calibench.command_line.program_end import can_end_at_once, end_program
 from calibench.command_line.standard_streams import open_closed_streams, spell_plainly
 from calibench.command_line.verb_parser import HELP_OF_WINDOWS, VerbParser
@@ -19,7 +20,6 @@ from calibench.messages.errors import (
     ExpectedFailure,
     UsageError,
     did_you_mean,
-    near_matches,
     one_line,
 )
 from calibench.messages.printable_text import say, signs_of_life, wrap_text
@@ -56,6 +56,13 @@ VERBS = {
     "plot learning-curves": "verbs.learning_curves:plot_learning_curves",
     "audit": "verbs.audit:audit",
 }
+
+CHECKS = {
+    "evaluate": "verbs.evaluate:check_evaluation",
+    "doctor": "verbs.doctor:check_doctor",
+    "calibrate": "verbs.calibrate:check_calibration",
+}
+"""Functions with the arguments of those above that check what they say, and read no array."""
 
 _QUESTION = """\
 usage: calibench VERB ...
@@ -137,20 +144,73 @@ def function_of(verb: str) -> Callable[..., Any]:
 
 def parser_of(verb: str) -> VerbParser:
     """The parser of a verb that is a function."""
-    return VerbParser(verb, function_of(verb))
+    parser = VerbParser(verb, function_of(verb))
+    parser.find_elsewhere = partial(_find_elsewhere, verb)
+    return parser
+
+
+_MANY_OPTIONS = (
+    "evaluate",
+    "doctor",
+    "calibrate",
+    "leaderboard",
+    "plot",
+    "report",
+    "posthoc",
+    "sweep",
+    "export",
+)
+"""Verbs among whose options one is looked for that another verb lacks; the others import torch, or have few."""
+
+
+def _find_elsewhere(verb: str, option: str, words: Sequence[str]) -> str:
+    """`: COMMAND has it` for an option of another verb, with the words that were typed; empty if no verb has it."""
+    hyphenated = option.replace("_", "-")
+    for other in _MANY_OPTIONS:
+        if other == verb:
+            continue
+        parser = VerbParser(other, function_of(other))
+        if hyphenated in parser.known:
+            with suppress(ValueError, OSError, SystemExit):
+                parser.check(words)
+                return f": `{shlex.join(['calibench', other, *words])}` has it"
+    return ""
+
+
+def check_words(verb: str, words: Sequence[str]) -> None:
+    """Raise a ValueError or a FileNotFoundError for a mistake in the words behind a verb; nothing is run."""
+    if verb in WORDS_ARE_KEYS:
+        from calibench.verbs.fit import TrainingWords
+        from calibench.verbs.predict import PREDICT_OPTIONS
+
+        names = PREDICT_OPTIONS if verb == "predict" else ()
+        TrainingWords.read(words, names, check=False).check_names()
+        return
+    values = parser_of(verb).check(words)
+    if verb in CHECKS:
+        module, _, name = CHECKS[verb].partition(":")
+        getattr(importlib.import_module(f"calibench.{module}"), name)(**values)
 
 
 def _run(verb: str, arguments: list[str]) -> int:
+    # of keys, other errors are faults in training
+    mistakes = (UsageError,) if verb in WORDS_ARE_KEYS else (ValueError, FileNotFoundError)
+    try:
+        result = _call(verb, arguments)
+    except mistakes as error:  # raised for a wrong argument or folder
+        text = with_whole_command(one_line(error), verb, arguments, partial(check_words, verb))
+        raise UsageError(text) from error
+    return _dispatch(result) if isinstance(result, list) else result
+
+
+def _call(verb: str, arguments: list[str]) -> int | list[str]:
+    """The exit code of a verb, or the words of another one that goes on."""
     if verb in WORDS_ARE_KEYS:
         return int(function_of(verb)(arguments))
     from calibench.parallel.processes import unwinding
 
-    try:
-        with unwinding():  # a signal that ends it leaves no temporary file
-            result = parser_of(verb).run(arguments)
-    except (ValueError, FileNotFoundError) as error:  # raised for a wrong argument or folder
-        raise UsageError(one_line(error)) from error
-    return _dispatch(result) if isinstance(result, list) else result
+    with unwinding():  # a signal that ends it leaves no temporary file
+        return parser_of(verb).run(arguments)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -168,13 +228,13 @@ def _dispatch(arguments: list[str]) -> int:
         say(f"calibench {__version__}")
         return 0
     if verb not in VERBS:
-        _refuse_verb(verb)
+        _refuse_verb(verb, verb_arguments)
     with signs_of_life(verb):
         return _run(verb, verb_arguments)
 
 
-def _refuse_verb(word: str) -> NoReturn:
-    """Raise a UsageError for a word that is no verb, with the verb that it may stand for."""
+def _refuse_verb(word: str, words: Sequence[str] = ()) -> NoReturn:
+    """Raise a UsageError for a word that is no verb, with the command that it and the words behind it may stand for."""
     if word in HELP_OF_WINDOWS:
         near = "; did you mean --help?"
     elif word.startswith("-"):
@@ -182,8 +242,11 @@ def _refuse_verb(word: str) -> NoReturn:
         near = near or did_you_mean(get_close_matches(word, ["--help", "--version"], cutoff=0.7))
         near = near or "; options follow their verb"
     else:
-        near = did_you_mean_verb(word) or near_matches(word, VERBS)
-    raise UsageError(f"there is no verb `{word}`{near} (see `calibench --help`)")
+        from calibench.verbs.wrong_verbs import describe_wrong_verb  # takes time to import
+
+        near = describe_wrong_verb(word, words, [*VERBS], check_words)
+    see = "" if "`calibench " in near else " (see `calibench --help`)"
+    raise UsageError(f"there is no verb `{word}`{near}{see}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -185,8 +185,8 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     ("text", "message"),
     [
         ("model:\n  loss: [1\n", "line 3"),
-        ("modle:\n  loss: FocalLoss\n", "unknown option `modle`; did you mean model"),
-        ("modell: {}\n", "unknown option `modell`; did you mean model"),
+        ("modle:\n  loss: FocalLoss\n", "unknown key `modle`; did you mean model"),
+        ("modell: {}\n", "unknown key `modell`; did you mean model"),
         ("model:\n  losss:\n    class_path: FocalLoss\n", "did you mean model.loss"),
         (
             "model:\n  loss:\n    class_path: FocalLoss\n    init_args: {gama: 2}\n",

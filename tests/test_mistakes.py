@@ -44,6 +44,8 @@ WRITTEN = {
     "merged": "model:\n  optimizer:\n    lr: 0.01\n",
     "no_blank": "trainer:\n  max_epochs:1\n",
     "alias": "benchmark: digits_lt\nlosses: [focal, ce]\n",
+    "sweep_of_others": "program: train.py\nmethod: grid\n",
+    "loss_in_file": "extends: digits_lt\nloss: focal\nlr: 0.1\n",
     "networks": "benchmark: digits_lt\nlosses: focal\nbackbones: [SmallCNN]\n",
 }
 """Configurations and suites with a mistake in them."""

@@ -29,6 +29,7 @@ VERB_SYNONYMS: Mapping[str, str] = {
     "benchmarks": "list benchmarks", "fetch": "data fetch", "version": "--version", "scaffold": "new",
     "template": "new", "paper": "reproduce", "replicate": "reproduce", "loss": "audit", "gradcheck": "audit",
     "cite": "methods", "remove": "runs rm", "rm": "runs rm", "ls": "runs list", "load": "store list",
+    **dict.fromkeys(("blend", "average", "merge", "combine", "stack", "vote"), "evaluate --ensemble"),
 }  # fmt: skip
 """Names of verbs in other programs, with ours."""
 
@@ -40,6 +41,7 @@ WORD_SYNONYMS: Mapping[str, str] = {
     "delete": "rm", "remove": "rm", "clean": "rm", "del": "rm", "ls": "list", "show": "list", "download": "fetch",
     "get": "fetch",
     "upload": "push", "publish": "push", "check": "verify", "training": "curves",
+    "load": "fetch", "pull": "fetch", "loess": "reliability", "lowess": "reliability", "deciles": "reliability",
     "smooth": "reliability", "hist": "reliability", "histogram": "reliability", "calibration": "reliability",
     "calibration-curve": "reliability", "calibration-plot": "reliability", "confusion-matrix": "confusion",
     "cm": "confusion", "roc-curve": "roc", "auc": "roc", "heatmap": "heat-map", "bar": "bars", "loss": "curves",
@@ -122,9 +124,3 @@ def synonym_word(word: str, choices: Collection[str]) -> str:
 def did_you_mean_word(word: str, choices: Collection[str]) -> str:
     """`; did you mean rm?` for another word for one of several choices, or an empty string."""
     return did_you_mean(filter(None, [synonym_word(word, choices)]))
-
-
-def did_you_mean_verb(word: str) -> str:
-    """`; did you mean fit?` for the name of a verb in other programs, or an empty string."""
-    verb = VERB_SYNONYMS.get(word.lower().replace("_", "-"), "")
-    return f"; did you mean {verb}?" if verb else ""

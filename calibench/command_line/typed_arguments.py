@@ -6,6 +6,7 @@ A verb in Python and on the command line reads and checks its values here.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from inspect import Parameter, signature
@@ -30,6 +31,7 @@ from calibench.messages.errors import UsageError, near_matches
 
 Options = TypeVar("Options")
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _KINDS = {int: "an integer", float: "a number", Path: "a path"}
 
 
@@ -98,6 +100,10 @@ class ArgumentType(NamedTuple):
         """The value of a text, or of a list of texts."""
         if self.part is not None:
             value: Any = tuple(self.part.read(name, part) for part in text)
+        elif self.base is Path and _URL.match(str(text)):
+            raise UsageError(
+                f"`{name}` is a place on this machine, got the URL {text}; did you mean {PurePath(text).name}?"
+            )
         elif self.base in _KINDS:
             try:
                 value = self.base(text)
@@ -180,8 +186,41 @@ class Argument:
         text = getattr(options, self.attribute)
         if text in (None, []):
             return self.default
-        as_it_is = self.type.base is bool or self.type.option.rest
-        return text if as_it_is else self.type.read(self.name, text)
+        if self.type.base is bool or self.type.option.rest:
+            return text
+        try:
+            return self.type.read(self.name, text)
+        except ValueError as error:
+            raise UsageError(f"{error}{self._describe_default(str(error))}") from error
+
+    def _describe_default(self, fault: str) -> str:
+        """` Leave it out for the default, 15.` behind the fault of a number; an empty string for other values."""
+        is_number = (self.type.part or self.type).base in (int, float)
+        has_default = self.as_option and self.default is not Parameter.empty
+        if not (is_number and has_default) or ": write" in fault:
+            return ""
+        in_help = re.search(r"\(default: ([^)]+)\)", self._explained())
+        default = f" for the default, {in_help[1]}" if in_help else ""
+        return f" Leave it out{default}."
+
+    @property
+    def spelled_value(self) -> str:
+        """What stands for the value in the help, behind a blank: ` N`; empty for an option without one."""
+        choices = ",".join(self.type.option.allowed_values)
+        word = self.type.option.metavar or (f"{{{choices}}}" if choices else "VALUE")
+        return "" if self.type.base is bool or self.type.option.rest else f" {word}"
+
+    def takes(self, text: str) -> bool:
+        """Whether a text is of the kind of its values: a number, a file that is there, a name, or nothing."""
+        base = (self.type.part or self.type).base
+        is_file = self.spelled_value.strip() in ("FILE", "SET", "CALIBRATOR") or base is Path
+        if not text or self.type.option.rest:
+            return not text and base is bool
+        if re.fullmatch(r"-?\d+(?:\.\d*)?", text):
+            return base in (int, float)
+        if Path(text).suffix or Path(text).exists():
+            return is_file
+        return base not in (int, float, bool) and not is_file
 
     def of_python(self, value: Any) -> Any:
         """A value that Python gives: a text or a path is read as on the command line, others are checked alone."""
@@ -254,6 +293,13 @@ class Arguments:
             elif part.default is not Parameter.empty:
                 values[name] = part.default
         return self.make(**values)
+
+    def flat(self) -> list[Argument]:
+        """The arguments of the function and of its groups."""
+        flat = list[Argument]()
+        for part in self.parts.values():
+            flat += part.flat() if isinstance(part, Arguments) else [part]
+        return flat
 
     @property
     def epilogs(self) -> list[str]:

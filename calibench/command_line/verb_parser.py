@@ -28,6 +28,8 @@ from calibench.command_line.hints import (
     synonym_word,
 )
 from calibench.command_line.typed_arguments import Argument, Arguments
+from calibench.files.table_file import TABLE_KINDS
+from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
 from calibench.messages.other_options import UnknownOption
 from calibench.messages.printable_text import terminal_width, wrap_text
@@ -59,6 +61,7 @@ class VerbParser(argparse.ArgumentParser):
 
     def __init__(self, verb: str, function: Callable[..., Any]) -> None:
         self.verb = verb
+        self.find_elsewhere: Callable[[str, Sequence[str]], str] = lambda name, words: ""
         self.known: list[str] = []  # before the base class adds `--help`
         self._words: Sequence[str] = ()  # that are parsed
         self.rest: str | None = None
@@ -140,7 +143,8 @@ class VerbParser(argparse.ArgumentParser):
     def _hint_for_file(self, text: str, words: Sequence[str], number: int) -> str:
         """A hint at files too many: labels of the one before it, or the validation set; an empty string for others."""
         before = words[max(0, words.index(text) - 1)]
-        if Path(text).is_file() and (hint := FILE_HINTS.get(self.verb)):
+        is_alone = not self._positional and number == 1 and not {"--val", "--apply"} & {*words}
+        if Path(text).is_file() and not is_alone and (hint := FILE_HINTS.get(self.verb)):
             return f": {hint}"
         if number > 1 and Path(text).is_file():
             return "; several models are compared by `calibench evaluate A B`"
@@ -164,6 +168,10 @@ class VerbParser(argparse.ArgumentParser):
         spelled = name.replace("_", "-")
         return f"{spelled}{equals}{value}" if spelled in self.known else word
 
+    def check(self, words: Sequence[str]) -> dict[str, object]:
+        """The values of a command line by name; raises a ValueError for a mistake in it, and nothing is done."""
+        return self.arguments.values(self.parse_args(words))
+
     def run(self, words: Sequence[str]) -> int | list[str]:
         """Do what a command line says; raises a ValueError for a mistake in it."""
         values = self.arguments.values(self.parse_args(words))
@@ -181,19 +189,56 @@ class VerbParser(argparse.ArgumentParser):
         unknown = UnknownOption(self.verb, name, options, value, takes_keys)
         bare = [option.removeprefix("--") for option in options if option.startswith("--")]
         typos = get_close_matches(name.lstrip("-").replace("_", "-"), bare, 1, 0.8)
-        near = unknown.find_answer(whole=True) or did_you_mean(f"--{typo}" for typo in typos)
-        if word := self._first_choice(name):
-            near = f": a word without dashes, `{self.prog} {word}`"
-        near = near or unknown.find_answer(whole=False)
-        if not near and hint:
-            near = f": {hint}"
+        word = self._first_choice(name)
         is_short = len(name.lstrip("-")) < 5  # two letters in the other order are half of it
-        near = near or near_matches(name.lstrip("-"), bare, prefix="--", loosely=is_short)
-        verb_options = (
-            option for option in self.known if option.startswith("--") and option != "--help"
+        answers: Iterator[Callable[[], str]] = iter(
+            (
+                lambda: f": a word without dashes, `{self.prog} {word}`" if word else "",
+                lambda: unknown.find_answer(whole=True),
+                lambda: self._describe_column(value),
+                lambda: did_you_mean(f"--{typo}" for typo in typos),
+                lambda: self.find_elsewhere(name, self._words),
+                lambda: unknown.find_answer(whole=False),
+                lambda: f": {hint}" if hint else "",
+                lambda: near_matches(name.lstrip("-"), bare, prefix="--", loosely=is_short),
+                lambda: self._describe_options(value),
+            )
         )
-        there_are = f"; there are {', '.join(verb_options)}"
-        self.error(f"unknown option `{name}`{near or there_are}")
+        self.error(f"unknown option `{name}`{next(filter(None, (answer() for answer in answers)))}")
+
+    def _describe_column(self, value: str) -> str:
+        """How a column is named that was typed behind an option, `--outcome death`; empty where it names none."""
+        files = [Path(word) for word in self._words if Path(word).suffix in TABLE_KINDS]
+        if "--keys" not in self.known or not value or not files or not files[0].is_file():
+            return ""
+        try:
+            table = open_table(files[0], is_silent=True)
+            if value not in table.written:
+                return ""
+            cells = table.frame([table.names[table.written.index(value)]]).iloc[:, 0]
+        except (OSError, ValueError):
+            return ""
+        if cells.dtype.kind == "f" and cells.between(0, 1).all():
+            return f": `--keys probs={value}` reads this column as probabilities"
+        if cells.nunique() <= len(cells) / 2:
+            return f": `--keys target={value}` reads this column as labels, and other columns are left out"
+        return f": leave it out, the column `{value}` is not needed"
+
+    def _describe_options(self, value: str) -> str:
+        """The options that take such a value: a number, a file or a name; all of the verb where none was typed."""
+        options = [part for part in self._options if part.name != "--help"]
+        kinds = [part for part in options if part.takes(value)]
+        names = ", ".join(f"{part.name}{part.spelled_value}" for part in kinds or options)
+        if not options:
+            return ": leave it out, there are no options"
+        if kinds and value:
+            return f"; options with such a value are {names}"
+        return f"; there are {names}"
+
+    @property
+    def _options(self) -> list[Argument]:
+        """The options of the function and of its groups."""
+        return [part for part in self.arguments.flat() if part.as_option]
 
     def _value_of(self, name: str) -> str:
         """The word that was typed behind an option; an empty string where none was."""
@@ -259,6 +304,9 @@ class VerbParser(argparse.ArgumentParser):
         """The typed words with a missing option as an example has it; the example itself where that is not enough."""
         option, *more = missing.split("/")
         parts = example.split()
+        if not self._positional and Path("".join(self._words[:1])).is_file() and "--val" in parts:
+            parts[parts.index("--val") + 1] = self._words[0]
+            return shlex.join(parts)
         values = [parts[parts.index(name) + 1] for name in (option, *more) if name in parts]
         first_word = "".join(self._words[:1])
         allowed = self._positional[0].type.option.allowed_values if self._positional else [""]

@@ -1,10 +1,12 @@
 """The configuration of a run: files merged in order, each after those that it extends, with options on top."""
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from calibench.configuration.files import find_configuration_file, load_configuration_file
+from calibench.configuration.key_hints import PLAIN_OPTIONS
 from calibench.configuration.merging import (
     Config,
     has_other_data,
@@ -51,10 +53,24 @@ def merge_files(names: Sequence[str]) -> Config:
         content.pop(EXTENDS, None)
         if describes_many_runs(content):
             raise UsageError(f"{name} is a suite of many runs: `calibench sweep {name}`.")
+        _refuse_other_program(name, content)
         if not merged or has_other_data(merged, content):
             content = {"benchmark": Path(name.partition("@")[0]).stem, **content}
         merged = merge(merged, content)
     return merged
+
+
+def _refuse_other_program(name: str, content: Config) -> None:
+    """Raise a UsageError for a file none of whose keys is one of a configuration."""
+    keys = [str(key) for key in content]
+    known = {*_OF_ONE_RUN, *SUITE_KEYS, *(option.removeprefix("--") for option in PLAIN_OPTIONS)}
+    groups = [key.partition(".")[0] for key in keys]
+    is_like_ours = any(get_close_matches(group, known, 1, 0.8) for group in groups)
+    if len(keys) > 1 and not is_like_ours and Path(name).is_file():
+        raise UsageError(
+            f"{name} is no configuration of calibench, with the keys {', '.join(keys[:4])}: `calibench fit --config "
+            "digits_lt --print_config` prints one to start from."
+        )
 
 
 EXTENDS = "extends"

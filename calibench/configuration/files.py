@@ -110,6 +110,10 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     near = own_kind or did_you_mean(same) or near_matches(short if full else last, candidates)
     if not near and full:
         near = describe_outside_model(name)
+    if not near and full and (network := _NETWORK.search(short)):
+        source = "timm" if network[1] else "hf"
+        benchmark = "cifar10" if network[1] else "ag_news"
+        near = f": a network is `--model.backbone {source}:{name}`, of a benchmark, `--config {benchmark}`"
     if not near and full:
         benchmarks = ", ".join(entry for entry in names if "/" not in entry)
         near = f"; benchmarks are {benchmarks} (your own data: `calibench new`)"
@@ -117,6 +121,12 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
     raise UsageError(
         f"no configuration file or short name `{name}`{near or f' (see `calibench list {kind}`)'}"
     )
+
+
+_NETWORK = re.compile(
+    r"(resnet|resnext|densenet|vgg|vit|swin|convnext|efficientnet|mobilenet|wrn)|bert|gpt|llama|t5|electra|mistral|qwen"
+)
+"""Parts of names of networks; the first ones are of images."""
 
 
 def _refuse_missing_file(path: Path, names: Sequence[str]) -> NoReturn:

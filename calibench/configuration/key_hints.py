@@ -12,7 +12,7 @@ VALUE_HINTS: Mapping[str, str] = {
         "write `--trainer.strategy ddp --trainer.devices N`",
     ),
     **dict.fromkeys(
-        ("trainer.accelerator cuda", "trainer.accelerator nvidia", "trainer.accelerator cuda:0"),
+        [f"trainer.accelerator {name}" for name in ("cuda", "nvidia", "cuda:0", "cuda:1", "0", "true", "True", "1")],
         "write `--trainer.accelerator gpu`",
     ),
     "ckpt_path best": "a run keeps its best checkpoint with `--evaluated_checkpoint best_nll`, and it is "
@@ -56,11 +56,11 @@ def describe_unknown_key(
 
 
 _SMALL_IMAGES = (
-    ": no benchmark has them; `digits` has small images of digits, and `calibench new images NAME --data FOLDER` makes "
-    "a benchmark of images of your own"
+    "; did you mean digits, which has small images of digits? `calibench new images NAME --data FOLDER` makes a "
+    "benchmark of images of your own"
 )
-_SMALL_TABLES = ": no benchmark has it; `wine` and `breast_cancer` have small tables"
-_SHORT_TEXTS = ": no benchmark has them; `ag_news` and `newsgroups` have texts"
+_SMALL_TABLES = "; did you mean wine, a small table, as is breast_cancer?"
+_SHORT_TEXTS = "; did you mean ag_news, short texts? `newsgroups` has longer ones"
 _OTHER_DATA: Mapping[str, str] = {
     **dict.fromkeys(
         (

@@ -92,7 +92,7 @@ def _describe_folder(folder: Path) -> str:
     for path in sorted(folder.glob("**/config.yaml")):
         run = path.parent
         return f": write `--config {run}/config.yaml --ckpt_path {run}/checkpoints/last.ckpt`"
-    return f": `calibench new images NAME --data {folder}` writes a benchmark of images in folders"
+    return f": `calibench new images my_{folder.name} --data {folder}` writes a benchmark of images in folders"
 
 
 def _describe_no_value(name: str) -> str:

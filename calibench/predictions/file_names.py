@@ -26,6 +26,7 @@ def check_file(text: str) -> None:
     """Raise unless a file, or a pair `logits.npy:labels.npy`, is there and of a known kind."""
     if _URL.match(text):
         raise ValueError(f"`{text}` is a URL, and files are read: download it first.")
+    _refuse_share(text)
     for path in split_paths(text):
         if path.suffix.lower() == ".json" and holds_run(path.parent):
             raise ValueError(f"`{path}` is a file of a run: name the run, `{path.parent}`.")
@@ -54,6 +55,15 @@ def check_file(text: str) -> None:
             )
         if not path.is_file():
             raise no_file(path)
+
+
+def _refuse_share(text: str) -> None:
+    """Raise a ValueError for a number in place of a file, a share of the examples for validation."""
+    if re.fullmatch(r"0?\.\d+", text):
+        split = "`calibench doctor FILE`" if is_command_line() else "`calibench.doctor(FILE)`"
+        raise ValueError(
+            f"`{text}` is no file: without one for validation, {split} cross-validates."
+        )
 
 
 def is_a_file(text: str) -> bool:

@@ -429,7 +429,7 @@ def _with_labels(
     if labels is None:
         return arrays, []
     if TARGET in {ROLES.get(name.strip().lower(), name) for name in arrays}:
-        raise ValueError("the file of the scores has labels too: give it alone, or without them.")
+        raise ValueError("the file of the scores has labels too: leave out the file of labels.")
     target, lines = labels.for_rows(ids)
     return {**arrays, TARGET: target}, lines
 

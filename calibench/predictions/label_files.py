@@ -15,12 +15,13 @@ from calibench.files.table_file import NAMELESS, TABLE_KINDS, TableFile, table_k
 from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, near_matches
 from calibench.messages.spelling import spell_argument
-from calibench.predictions.array_roles import LABEL_NAMES
+from calibench.predictions.array_roles import HARD, LABEL_NAMES
 from calibench.predictions.cells import holds_containers
 from calibench.predictions.column_names import LABELS, PLAIN_LABELS
 from calibench.predictions.reading_notes import describe_labels, describe_left_out, list_quoted
 from calibench.predictions.table_columns import BESIDE, as_labels, labels_of_column
 from calibench.tensors.arrays import Array
+from calibench.tensors.score_meaning import NEEDS_PROBABILITIES
 
 _LIBSVM = re.compile(r"\S+( \d+:\S+)+")  # a label and features
 _ENDING = re.compile(r"\.(0+|[a-z]\w{1,4})$", re.IGNORECASE)
@@ -147,6 +148,20 @@ def _list_others(names: Iterable[str], others: Collection[str]) -> list[str]:
     return [name for name in names if name not in others]
 
 
+def _refuse_classes(path: Path) -> None:
+    """Raise a UsageError for a table whose columns are ids and the predicted class."""
+    if table_kind(path) not in TABLE_KINDS:
+        return
+    try:
+        table = open_table(path, is_silent=True)
+    except (OSError, ValueError):
+        return
+    others = [name for name in table.names if not _NAME_OF_IDS.search(name)]
+    is_class = len(others) == 1 and others[0].lower() in HARD
+    if is_class and table.frame(others).iloc[:, 0].dtype.kind in "iubO":
+        raise UsageError(f"{path}: `{others[0]}` holds classes: {NEEDS_PROBABILITIES}.")
+
+
 def _refuse_repeated(name: str, cells: Array) -> None:
     """Raise a ValueError where an id (N,) of labels stands in several rows."""
     texts, counts = np.unique(cells, return_counts=True)
@@ -176,7 +191,8 @@ def holds_only_labels(path: Path) -> bool:
         return False
     if path.suffix.lower() == ".npy":
         with suppress(OSError, ValueError):
-            return bool(np.load(path, mmap_mode="r").ndim == 1)
+            array = np.load(path, mmap_mode="r")
+            return bool(array.ndim == 1 and array.dtype.kind in "iubUS")
         return False
     if table_kind(path) not in TABLE_KINDS:
         return False
@@ -203,6 +219,7 @@ def refuse_labels_as_model(files: Sequence[str]) -> None:
     only_labels = [holds_only_labels(Path(file)) for file in files]
     if sum(only_labels) == 1:
         labels, scores = files[only_labels.index(True)], files[only_labels.index(False)]
+        _refuse_classes(Path(scores))
         raise UsageError(
             f"{labels} holds only labels: scores and their labels are one word, `{scores}:{labels}`."
         )

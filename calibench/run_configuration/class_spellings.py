@@ -83,8 +83,8 @@ def _describe_data_place(key: str, path: str) -> str:
         return ""
     if is_command_line():
         remedy = (
-            f"`--data ImageFolderDataModule --data.folder {path}` for images by class; `calibench new images NAME "
-            f"--data {path}` writes a whole benchmark of them"
+            f"`--data ImageFolderDataModule --data.folder {path}` for images by class; `calibench new images "
+            f"my_{Path(path).name} --data {path}` writes a whole benchmark of them"
         )
     else:
         remedy = f"`data=ImageFolderDataModule(folder={path!r})` for images by class"

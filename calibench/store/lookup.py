@@ -168,7 +168,8 @@ def find_run(text: str) -> Entry:
 def _describe_no_run(text: str) -> str:
     """One line about a text that names no run: the files or runs that it may stand for, or the form of a run."""
     path = Path(text)
-    siblings = sorted(path.parent.glob(f"{escape(path.name)}.*")) if path.name else []
+    has_name = path.name and not path.is_dir()
+    siblings = sorted(path.parent.glob(f"{escape(path.name)}.*")) if has_name else []
     if siblings:
         return f"no run or file {text}{did_you_mean(map(str, siblings))}"
     expected = "<results or store>/<benchmark>/<backbone>/<loss>/seed=<k>"
@@ -218,7 +219,7 @@ def _hint_for_images(folder: Path) -> str:
     if not endings & {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff"}:
         return ""
     if is_command_line():
-        return f"; to train on its images: `calibench new images NEW_FOLDER --data {folder}`"
+        return f"; to train on its images: `calibench new images my_{folder.name} --data {folder}`"
     return f"; to train on its images: `calibench.fit(data=ImageFolderDataModule(folder={str(folder)!r}))`"
 
 

@@ -102,6 +102,8 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
         return "no loss `*`; did you mean all?"
     if name in list_configuration_files():
         return f"`{name}` is no loss: name the benchmark first, {_spell_sweep(name, 'losses')}"
+    if call := re.fullmatch(r"(\w+)\((.+)\)", name):
+        return _describe_call(name, call[1], call[2])
     alias = LOSSES.aliases.get(name.lower().replace("_", ""))
     if alias:
         return f"no loss `{name}`; did you mean {_file_of_loss(alias)}?"
@@ -115,6 +117,18 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
             f"no loss `{name}`: write {losses} with {spell_key(f'model.loss.{arguments}', value)}."
         )
     return f"no loss `{name}`{near_matches(name, names) or ' (see `calibench list losses`; your own: mymodule.MyLoss)'}"
+
+
+def _describe_call(text: str, name: str, arguments: str) -> str:
+    """One line about a call in Python, `FocalLoss(gamma=3)`: the file of the loss, and a key for each argument."""
+    loss = LOSSES.meant_by(name) or name
+    file = _file_of_loss(loss)
+    options = [f"--losses {file if f'losses/{file}' in list_configuration_files() else loss}"]
+    for part in arguments.split(","):
+        argument, equals, value = (word.strip() for word in part.partition("="))
+        if equals:
+            options.append(spell_key(f"model.loss.{argument}", value).strip("`"))
+    return f"no loss `{text}`: write `{' '.join(options)}`."
 
 
 def refuse_name_of_class(name: str) -> None:

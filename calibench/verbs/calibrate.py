@@ -129,6 +129,24 @@ def _fit(
     return fit_calibrator(unfitted, predictions), predictions  # type: ignore[arg-type]
 
 
+def check_calibration(
+    *,
+    val: str | None,
+    calibrator: str,
+    apply: Path | None,
+    input: str | None,
+    output: Path,
+    reader: Reader,
+) -> None:
+    """Raise a ValueError for names and files that `calibench calibrate` refuses before it reads an array."""
+    CALIBRATORS.check(calibrator)
+    fits, applies = val is not None, apply is not None
+    if fits == applies or (input is not None) != applies:
+        raise UsageError(f"{FILE_HINTS['calibrate']}.")
+    ends_in(*(CALIBRATOR_KINDS if fits else PROBABILITY_KINDS))("--output", output)
+    check_file(str(val if fits else input))
+
+
 def _check_number_of_classes(
     calibrator: Calibrator, predictions: Predictions, file: str, source: str
 ) -> None:

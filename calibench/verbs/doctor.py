@@ -253,6 +253,13 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
     return diagnosis
 
 
+def check_doctor(logits: str, *, options: DiagnosisOptions, **others: object) -> None:
+    """Raise a ValueError for names and files that `calibench doctor` refuses before it reads an array."""
+    parse_calibrator_names(options.calibrators)
+    if not Path(logits).is_dir():
+        check_file(logits)
+
+
 def _read_predictions(
     sources: Mapping[str, Source], reader: Reader
 ) -> dict[str, Predictions | ConfidencePairs]:

@@ -26,11 +26,11 @@ from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import fill_docstring, loading
 from calibench.messages.progress import stage_bars
-from calibench.messages.spelling import spell_argument, spell_bare, split_names
+from calibench.messages.spelling import is_command_line, spell_argument, spell_bare, split_names
 from calibench.metrics import METRIC_CLASSES
 from calibench.plugins.registries import load_plugins
 from calibench.predictions.confidence_pairs import NEEDS_ALL, ConfidencePairs
-from calibench.predictions.file_names import plain_path
+from calibench.predictions.file_names import check_file, plain_path
 from calibench.predictions.files import Arrays, Reader, Source
 from calibench.predictions.inputs import Sets, short_names, sources_of
 from calibench.predictions.label_files import refuse_labels_as_model
@@ -250,6 +250,19 @@ def evaluate_command(
     return evaluate_options(options, output, every_number=False)
 
 
+def check_evaluation(
+    logits: Sequence[str], *, options: EvaluationOptions, ensemble: bool, output: Path | None
+) -> None:
+    """Raise a ValueError for names, files and sets that `calibench evaluate` refuses before it reads an array."""
+    sets = add_runs(logits, options.sets) if logits else options.sets
+    if len(sets.test) < 2 or ensemble:
+        replace(options, sets=sets).check()
+    else:
+        refuse_labels_as_model(logits)
+    for file in (*sets.test, *sets.val):
+        check_file(str(file))
+
+
 def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path | None) -> list[str]:
     """The words of the leaderboard that has a row for each of several models.
 
@@ -354,7 +367,7 @@ class EvaluationOptions:
         if not sets.val and names:
             raise UsageError(
                 f"calibrators are fitted on a validation set, {val}: give it, or say "
-                f"{spell_argument('calibrators', 'none')}."
+                f"{spell_argument('calibrators', 'none')}{_hint_at_doctor()}."
             )
         if not sets.val and self.priors is not None:
             raise UsageError(
@@ -364,6 +377,11 @@ class EvaluationOptions:
         METRIC_CLASSES.check(*(text for text in texts if text != "all"))
         sets.check()
         return names
+
+
+def _hint_at_doctor() -> str:
+    """How calibrators are compared on one file, on a command line."""
+    return "; `calibench doctor FILE` cross-validates them" if is_command_line() else ""
 
 
 def evaluate_options(

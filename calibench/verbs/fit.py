@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from calibench.configuration.building import build_configuration
+from calibench.configuration.files import load_configuration_file
 from calibench.configuration.merging import Config
 from calibench.configuration.run_arguments import read_arguments
 from calibench.files.table_file import TABLE_KINDS, table_kind
@@ -304,17 +306,31 @@ class TrainingWords:
         keys = [pair for pair in arguments.options if pair[0] not in names]
         options = {key: value for key, value in arguments.options if key in names}
         line = cls(build_configuration(arguments.files, keys), arguments.questions, options, names)
-        if check:
-            line.check()
+        try:
+            if check:
+                line.check()
+        except UsageError as error:
+            raise UsageError(_name_file(str(error), words, arguments.files)) from error
         return line
+
+    @property
+    def is_about_class(self) -> bool:
+        """Whether a class is asked about, which needs no whole configuration."""
+        return any(word.startswith("--") and "help" in word for word in self.questions)
+
+    def check_names(self) -> None:
+        """Check names of keys, classes and arguments; no class is built."""
+        from calibench.run_configuration import checks
+
+        if not self.is_about_class:
+            checks.check_configuration(self.config, self.names)
 
     def check(self) -> None:
         """Check names; a question about a class needs no whole configuration."""
         from calibench.run_configuration import checks, value_checks
 
-        about_class = (q.startswith("--") and "help" in q for q in self.questions)
-        if not any(about_class):
-            checks.check_configuration(self.config, self.names)
+        self.check_names()
+        if not self.is_about_class:
             value_checks.check_data_values(self.config)
             value_checks.check_loss_values(self.config)
             value_checks.check_calibrator_values(self.config)
@@ -328,6 +344,22 @@ class TrainingWords:
             from calibench.training.experiment import Experiment
 
             Experiment(self.config, self.questions)
+
+
+def _name_file(fault: str, words: Sequence[str], files: Sequence[str]) -> str:
+    """The fault of an option, with the file that has it as a key where no word does: it is taken out of the file."""
+    match = re.match(r"unknown option `([\w.]+)`(.*)", fault)
+    if not match or any(word.startswith(f"--{match[1]}") for word in words):
+        return fault
+    group = match[1].partition(".")[0]
+    own = [file for file in files if Path(file).is_file()]
+    named = [file for file in own if group in load_configuration_file(file)]
+    if not named or match[2].startswith(" is no key"):
+        return fault
+    if match[2].startswith("; did you mean"):
+        return f"{named[0]} has an unknown key `{match[1]}`{match[2]}"
+    remedy = match[2].removeprefix(": ")
+    return f"{named[0]} has an unknown key `{match[1]}`: take it out of the file; {remedy}"
 
 
 def _describe_file(file: str) -> str:
@@ -350,6 +382,10 @@ def refuse_table_of_inputs(file: str) -> None:
     explanation = ""
     with suppress(OSError, ValueError):
         explanation = describe_training_table(open_table(path, is_silent=True), path)
+    if keys := re.search(r"`(--keys [^`]+)` reads it", explanation):
+        raise UsageError(
+            f"`{file}` is a file of predictions: `calibench evaluate {shlex.quote(file)} {keys[1]}` scores it."
+        )
     if explanation:
         raise UsageError(f"`{file}` is no configuration: {explanation}")
 

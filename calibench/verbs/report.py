@@ -102,6 +102,10 @@ def is_site(output: Path | str) -> bool:
 def check_output(output: str) -> None:
     """Raise a UsageError for a file of another kind than a page: `report.pdf` would become a folder."""
     path = Path(output)
+    if "://" in output:
+        raise UsageError(
+            f"{spell_argument('output')} is a place on this machine, got the URL {output}; did you mean {path.name}?"
+        )
     if output.endswith("/") or path.is_dir() or path.suffix in ("", *PAGES):
         return
     raise UsageError(

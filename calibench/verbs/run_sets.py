@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from calibench.messages.errors import UsageError
 from calibench.messages.spelling import spell_argument, spell_bare
-from calibench.predictions.file_names import is_no_folder
+from calibench.predictions.file_names import check_file, is_no_folder
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.inputs import Sets
 from calibench.runs import Predictions, Run
@@ -30,10 +31,15 @@ def add_runs(texts: Sequence[str], sets: Sets) -> Sets:
         return replace(sets, test=tuple(files))
     if files and not all(Path(text).exists() or "/" in text for text in texts):
         missing = [text for text in texts if not Path(text).exists()]
+        if formula := re.fullmatch(r"([\w.]+) *~ *([\w.]+)", missing[0]):
+            keys = spell_argument("keys", f"target={formula[1]} probs={formula[2]}")
+            raise UsageError(f"`{missing[0]}` is a formula: write {keys}.")
         roles = spell_argument("keys", "target=NAME probs=A,B,C")
         raise UsageError(
             f"`{missing[0]}` is no file and no run; if it is a column or an array, {roles} names it."
         )
+    for text in files:
+        check_file(text)
     if files:
         advice = f"give files of test predictions, or runs, not both, and {spell_argument('val', 'FILE')}"
         raise UsageError(f"`{files[-1]}` is a file, and a RUN is a folder: {advice}.")

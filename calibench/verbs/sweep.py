@@ -118,8 +118,10 @@ def check_override(name: str, parser: VerbParser) -> None:
 
 def _describe_loss_argument(option: str) -> str:
     """The key of an argument that losses have, `--model.loss.gamma` for `--gamma`; an empty string otherwise."""
-    name, place = option.removeprefix("--").replace("-", "_"), find_class_place("loss")
-    if place is None or not place.classes_with(name):
+    word, place = option.removeprefix("--").replace("-", "_"), find_class_place("loss")
+    names = (word, word.removesuffix("s"))
+    name = next((name for name in names if place and place.classes_with(name)), "")
+    if not name:
         return ""
     return f"{spell_key(f'model.loss.{name}', 'VALUE')} sets it; several values are a `grid` in a suite"
 

@@ -1,0 +1,69 @@
+"""Whole commands in place of mistaken ones: each message is followed, and the verb takes what is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from calibench.cli import check_words
+from calibench.command_line.corrections import correct, fill_places, mend, with_whole_command
+from calibench.messages.errors import one_line
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "corrected"),
+    [
+        ("unknown option `--metric`; did you mean --metrics?", "t --metric ece", "t --metrics ece"),
+        ("unknown option `--metric`; did you mean --metrics?", "t --metric=ece", "t --metrics=ece"),
+        ("unknown option `epochs`: `--trainer.max_epochs 3`", "--epochs 3 --seed 1", "--trainer.max_epochs 3 --seed 1"),
+        ("unknown option `--ci`: leave it out", "t --ci 0.9 -o x.md", "t -o x.md"),
+        ("unknown option `--gpus`: `--trainer.devices N` trains on GPUs", "--gpus all", ""),
+        ("there is no calibrator `beta`; did you mean BetaCalibration?", "--calibrators ts,beta",
+         "--calibrators ts,BetaCalibration"),
+        ("no loss `A(b=1)`: write `--losses A --model.loss.b 1`.", "x --losses A(b=1)", "x --losses A --model.loss.b 1"),
+        ("`--output` must end in .json, .md, .csv or .html, got x.xlsx.", "t --output a/x.xlsx", "t --output a/x.csv"),
+        ("`--jobs` must be a positive integer, got -1. Leave it out for the default, one.", "t --jobs -1", "t"),
+        ("there is no run `x` (see `calibench --help`)", "x", ""),
+    ],
+)  # fmt: skip
+def test_a_message_is_followed(text: str, words: str, corrected: str) -> None:
+    assert correct(text, words.split()) == corrected.split()
+
+
+def test_all_mistakes_are_corrected_until_the_verb_takes_the_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test.csv").write_text("a,b,label\n0.2,0.8,1\n")
+    typed = ["test.csv", "--metric", "ece", "--plot", "--n_boot", "10", "--output", "r.xlsx"]
+    check = partial(check_words, "evaluate")
+
+    def fault(words: Sequence[str]) -> str:
+        try:
+            check(words)
+        except ValueError as error:
+            return one_line(error)
+        return ""
+
+    corrected, messages = mend(fault(typed), typed, check, "evaluate")
+    assert fault(corrected) == ""
+    assert corrected[:3] == ["test.csv", "--metrics", "ece"]
+    assert len(messages) >= 3
+    text = with_whole_command(fault(typed), "evaluate", typed, check)
+    assert "`calibench evaluate test.csv --metrics ece" in text
+    assert "(see" not in text
+
+
+def test_files_that_were_typed_stand_in_the_commands_of_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.csv", "b.csv", "val.csv"):
+        (tmp_path / name).touch()
+    text = "FILE: `calibench evaluate FILE --val VAL` or `calibench doctor PART.csv`"
+    filled = "FILE: `calibench evaluate a.csv --val val.csv` or `calibench doctor PART.csv`"
+    assert fill_places(text, ["a.csv", "--val", "val.csv"]) == filled
+    assert fill_places("`calibench leaderboard A B`", ["a.csv", "b.csv"]).count(".csv") == 2
