@@ -74,7 +74,6 @@ def diagnosis() -> Diagnosis:
         (lambda: TemperatureScaling().fit(TARGET.numpy(), LOGITS), "class indices are `target`, the second argument"),
         (lambda: calibench.losses.focal_loss(LOGITS, TARGET, 2.0), "`focal_loss(logits, target, gamma=2.0)`"),
         (lambda: FocalLoss(gamma=2, num_classes=3), "leave it out, the logits say how many classes there are"),
-        (lambda: diagnosis().verdict(), "`print(diagnosis)`"),
         (lambda: diagnosis()["ece"], "`diagnosis.ece.value`"),
         (lambda: calibench.evaluate(LOGITS, TARGET).ece, '`report["ece"]` is its value'),
         (lambda: calibench.evaluate(LOGITS, TARGET)["accuracy"], '`1 - report["error"]` is the accuracy'),

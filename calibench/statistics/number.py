@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, Self
 
 from calibench.messages.printable_text import FileRow
 from calibench.statistics.seeds import LEVEL
@@ -145,13 +145,6 @@ class Number:
 
     def __float__(self) -> float:
         return self.value
-
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise a TypeError that names the parts of a number: `diagnosis.verdict` is one, and no method."""
-        raise TypeError(
-            "a number is no method: leave the parentheses out; it has `.value`, `.interval` and `.verdict`, and the "
-            "verdict in words is `print(diagnosis)`"
-        )
 
     def with_key(self, **place: Any) -> Self:
         """This number with other parts of its key."""
