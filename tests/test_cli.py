@@ -17,7 +17,7 @@ import pytest
 from calibench.cli import FIRST, VERBS, main
 from calibench.run_configuration.keys import KEYS_HELP
 from calibench.verbs.fit import configuration_of
-from calibench.verbs.list import LISTED_KINDS, list_entries
+from calibench.verbs.list import LISTED_KINDS, describe_entries
 from tests import warm
 from tests.run_folders import write_run
 from tests.waiting import wait_for
@@ -127,7 +127,7 @@ def test_list_says_what_there_is_with_its_source(
 ) -> None:
     assert main(["list", kind]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    found = list_entries(kind)
+    found = describe_entries(kind)
     assert found
     for name, line in found.items():
         assert name in out

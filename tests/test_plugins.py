@@ -14,7 +14,7 @@ from calibench.cli import parser_of
 from calibench.plugins.registries import load_plugins
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of
-from calibench.verbs.list import list_entries
+from calibench.verbs.list import describe_entries
 from tests import warm
 
 pytestmark = pytest.mark.processes
@@ -100,8 +100,8 @@ def test_what_is_no_calibration_loss_is_refused() -> None:
 
 def test_list_names_plugins(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package))
-    assert list_entries("losses")["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
-    assert "ThrowAwayLoss" not in list_entries("metrics")
+    assert describe_entries("losses")["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
+    assert "ThrowAwayLoss" not in describe_entries("metrics")
 
 
 def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,5 +114,5 @@ def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plot, "PICTURE_KINDS", dict(plot.PICTURE_KINDS))
     with pytest.raises(FileNotFoundError, match="no folder nowhere"):
         parser_of("plot").run(["mine", "nowhere", "-o", "x.png"])
-    assert list_entries("plots")["mine"] == "plug-in throwaway.pictures:mine"
-    assert list_entries("plots")["reliability"].startswith("accuracy against confidence")
+    assert describe_entries("plots")["mine"] == "plug-in throwaway.pictures:mine"
+    assert describe_entries("plots")["reliability"].startswith("accuracy against confidence")

@@ -17,7 +17,7 @@ from io import StringIO
 from pathlib import Path
 
 from calibench.cli import main as calibench
-from calibench.store import CARD, Limits, place_of, pull
+from calibench.store import CARD, Limits, find_place, pull
 
 ALLOWED = ("https://", "hf://datasets/")
 MOST = 200_000_000  # bytes of a store
@@ -39,7 +39,7 @@ def address_in(issue: str) -> str:
 
 def fetched(address: str, folder: Path) -> None:
     """Fetch a store that is not too large, whole, with its card."""
-    card = place_of(address).read(CARD)
+    card = find_place(address).read(CARD)
     pulled = pull(address, folder, limits=Limits(largest=MOST))
     if pulled.problems:
         raise Refused(pulled.problems[0])

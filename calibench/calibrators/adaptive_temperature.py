@@ -13,7 +13,7 @@ from torch import Tensor
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.temperature import (
     NUMBERS_IN_BLOCK,
-    calibration_error,
+    expected_calibration_errors,
     is_bound,
     is_correct,
     prior_weight,
@@ -179,7 +179,9 @@ class AdaptiveTemperatureScaling(Calibrator):
                 own = slice(number * self.n_bins, (number + 1) * self.n_bins)
                 share = binned.counts[own] / len(of_set)
                 prior = prior_weight(len(of_set), self.shrinkage) * share
-                errors = calibration_error(confidence[:, rows], residual[:, rows], self.ece_bins)
+                errors = expected_calibration_errors(
+                    confidence[:, rows], residual[:, rows], self.ece_bins
+                )
                 errors += np.log(tried[:, own]) ** 2 @ prior / 2
                 lowest = int(errors.argmin())
                 if errors[lowest] < smallest[number]:

@@ -261,7 +261,7 @@ class FullAffine(Affine):
                 objective,
                 lambda matrix: KroneckerCoordinates.from_point(features, weight, matrix, penalty),
                 start,
-                narrow=penalise(likelihood.in_single_precision(features)),
+                narrow=penalise(likelihood.narrow_features(features)),
             )
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
 

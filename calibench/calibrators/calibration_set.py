@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from calibench.tensors.scores import (
-    are_probabilities,
     check_class_indices,
     check_scores,
     check_target,
+    holds_probabilities,
 )
 
 FEWEST_EXAMPLES_OF_CLASS = 5
@@ -43,7 +43,7 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
 def refuse_probabilities(logits: Tensor) -> None:
     """Raise a ValueError for what looks like probabilities (N, K)."""
     is_table = isinstance(logits, Tensor) and logits.dim() == 2 and logits.is_floating_point()
-    if is_table and are_probabilities(logits.detach()):
+    if is_table and holds_probabilities(logits.detach()):
         raise ValueError(
             "`logits` lie in [0, 1] with rows that sum to 1, as probabilities do: give their logarithm if they are "
             "(logits are the same with a constant added)."

@@ -121,7 +121,7 @@ def _change_of_probs(change_of_scores: Tensor, probs: Tensor) -> Tensor:
 _LARGEST_FEATURE = 1e4  # scores are then right to a thousandth in single precision
 
 
-def in_single_precision(features: Tensor) -> Tensor:
+def narrow_features(features: Tensor) -> Tensor:
     """Features in single precision, or as they are where they are too large for it to lead a search."""
     lowest, highest = features.aminmax()
     return features.float() if max(-lowest, highest) <= _LARGEST_FEATURE else features

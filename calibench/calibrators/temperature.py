@@ -429,7 +429,7 @@ class TopConfidence:
         return sums.reciprocal_()
 
 
-def calibration_error(confidence: Floats, residual: Floats, n_bins: int) -> Floats:
+def expected_calibration_errors(confidence: Floats, residual: Floats, n_bins: int) -> Floats:
     """Expected calibration error of each set (...,) with right-closed equal-width bins of [0, 1].
 
     From top-label confidences and these minus hits, (..., N) each.

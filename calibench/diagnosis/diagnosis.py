@@ -39,13 +39,14 @@ from calibench.diagnosis.verdict import (
     measure_kuiper_error,
 )
 from calibench.evaluation.calibrator_fits import leave_out_long_fits, log_probabilities
-from calibench.evaluation.verdict import POWER, Rounding, find_rounding
+from calibench.evaluation.verdict import Rounding, find_rounding
 from calibench.messages.errors import ExpectedFailure
 from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.messages.printable_text import say
 from calibench.messages.spelling import is_command_line, spell_argument
 from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import RAW, Key, Number
+from calibench.statistics.seeds import POWER
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -31,7 +31,7 @@ from calibench.statistics.calibration_verdict import (
     ClassDeviation,
 )
 from calibench.statistics.resamples import p_value
-from calibench.statistics.seeds import LEVEL
+from calibench.statistics.seeds import LEVEL, POWER
 from calibench.tensors.arrays import Floats, Integers
 
 _DRAWS, _FEWEST_DRAWS = 999, 199
@@ -389,7 +389,6 @@ def _limit(values: Floats) -> float:
     return float(np.sort(values)[-max(1, as_large)])
 
 
-POWER = 0.8  # share of samples in which a gap is to be seen
 _CELLS, _WALKS = 100, 2000  # of the random walks
 _DRIFTS = np.linspace(0, 8, 801)  # that are tried, in standard deviations of a walk's end
 

@@ -18,9 +18,9 @@ from calibench.messages.errors import near_matches
 from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.metrics.bins import Cells, ErrorOfCells, TopLabelError
 from calibench.metrics.probability_batches import (
+    check_batch,
     check_column_count,
     check_prediction_shapes,
-    check_probabilities,
     pack,
     rows_of_batch,
     unpack,
@@ -59,7 +59,7 @@ class CalibrationMetric(ExplainsForeignMethods, MovedNotCast, MetricTitles, Metr
     states, and so the arithmetic, stay on the CPU; the rows of each batch are moved there.
 
     Args:
-        validate_args: Check each batch (see `check_probabilities`). The checks read a few numbers
+        validate_args: Check each batch (see `check_batch`). The checks read a few numbers
             back from the device, one synchronisation a batch; without them `update` never waits for
             it.
         ignore_index: Target of the examples that are left out (-100, say); None: there are none.
@@ -135,7 +135,7 @@ class CalibrationMetric(ExplainsForeignMethods, MovedNotCast, MetricTitles, Metr
         """Rows of a batch, checked if `validate_args`, in at least float32 on the metric's device."""
         preds, target = rows_of_batch(preds, target, self.ignore_index)
         if self.validate_args:
-            check_probabilities(preds, target)
+            check_batch(preds, target)
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
     def cells(self, preds: Tensor) -> Cells | None:

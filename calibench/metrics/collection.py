@@ -11,9 +11,9 @@ from calibench import metrics
 from calibench.messages.checks import numbers_of_bins
 from calibench.metrics.base import CalibrationMetric, TopLabelMetric
 from calibench.metrics.probability_batches import (
+    check_batch,
     check_column_count,
     check_logits_and_target,
-    check_probabilities,
     log_softmax,
     top_label,
     true_class,
@@ -139,7 +139,7 @@ class CalibrationMetrics(MetricCollection):
             log_probs: Their logarithms (N, K) where they are known, which are then used instead.
         """
         if self.validate_args:
-            check_probabilities(preds, target)
+            check_batch(preds, target)
         check_column_count(preds, self.num_classes)
         if log_probs is not None and log_probs.shape != preds.shape:
             raise ValueError(

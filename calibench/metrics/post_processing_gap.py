@@ -3,7 +3,7 @@
 import numpy as np
 from torch import Tensor
 
-from calibench.metrics.probability_batches import check_probabilities, top_label
+from calibench.metrics.probability_batches import check_batch, top_label
 from calibench.tensors.arrays import Floats
 from calibench.tensors.scores import at_least_float32
 
@@ -26,7 +26,7 @@ def post_processing_gap(preds: Tensor, target: Tensor) -> float:
         to 10,000 distinct confidences; more are rounded to a grid of 10,000, which changes it by at most 2e-4. NaN
         without examples.
     """
-    check_probabilities(preds, target)
+    check_batch(preds, target)
     top = top_label(at_least_float32(preds), target.long())
     confidence, correct = (part.cpu().numpy().astype(np.float64) for part in top)
     if len(confidence) == 0:

@@ -91,7 +91,7 @@ def check_logits_and_target(logits: Tensor, target: Tensor) -> None:
     check_class_indices(target, logits.shape[1])
 
 
-def check_probabilities(preds: Tensor, target: Tensor) -> None:
+def check_batch(preds: Tensor, target: Tensor) -> None:
     """Raise unless `preds` are probabilities (N, K) and `target` are class indices (N,) below K.
 
     Rows must be non-negative and sum to 1 within 1e-4, or within what their type or their decimals allow (see

@@ -143,7 +143,7 @@ def choose_best_pair(table_rows: Sequence[RowOfRuns]) -> Answer:
     return Answer(best, judged_rivals, of_losses, len(rows) - len(compared), better)
 
 
-def choose_calibrator(row: RowOfRuns) -> str | None:
+def choose_row_calibrator(row: RowOfRuns) -> str | None:
     """The calibrator of a row, or `raw`: the one with the lowest cross-fitted NLL of validation, the mean over seeds.
 
     None where not every run of the row has such numbers. No number of the test set takes part.

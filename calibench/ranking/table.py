@@ -11,7 +11,7 @@ from itertools import groupby
 
 from calibench.messages.errors import near_matches
 from calibench.messages.spelling import split_names
-from calibench.ranking.best_pair import Answer, choose_calibrator
+from calibench.ranking.best_pair import Answer, choose_row_calibrator
 from calibench.ranking.column_keys import (
     OF_THE_TEST_SPLIT,
     Implied,
@@ -353,7 +353,7 @@ def _rows(runs: Sequence[Record | Problem]) -> list[Row]:
     labels = row_labels([part[:3] for part in parts])
     rows = [Row(label, *part) for label, part in zip(labels, parts, strict=True)]
     for row in rows:
-        row.calibrator = choose_calibrator(row)
+        row.calibrator = choose_row_calibrator(row)
     return rows
 
 

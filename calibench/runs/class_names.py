@@ -15,7 +15,7 @@ from calibench.tensors.labels import (
     are_numbered,
     class_order,
     is_negative_and_positive,
-    list_names,
+    list_classes,
 )
 
 
@@ -66,14 +66,14 @@ def align_classes(
         return predictions
     if is_one_without_names(predicted_names, names):
         say(
-            f"{title} has the classes {list_names(predicted_names)}, {title_of_names} has {list_names(names)}: numbers "
-            "in their order are taken for places",
+            f"{title} has the classes {list_classes(predicted_names)}, {title_of_names} has {list_classes(names)}: "
+            "numbers in their order are taken for places",
             to=sys.stderr,
         )
         return replace(predictions, metadata={**predictions.metadata, "class_names": names})
     order = class_order(predicted_names, names, title, title_of_names)
     say(
-        f"{title}: classes are aligned by name with {title_of_names}, from {list_names(predicted_names)}",
+        f"{title}: classes are aligned by name with {title_of_names}, from {list_classes(predicted_names)}",
         to=sys.stderr,
     )
     return reorder_classes(predictions, order, names)
@@ -105,13 +105,13 @@ def check_places(
     )
     if is_negative_and_positive(named[::-1]):
         raise ValueError(
-            f"{unnamed_title} names no classes, and {named_title} has {list_names(named)}: class 0 may be "
+            f"{unnamed_title} names no classes, and {named_title} has {list_classes(named)}: class 0 may be "
             f'"{named[0]}", the first column, or "{named[1]}", as 0 is no: say {spell_classes(named)} or '
             f"{spell_classes(named[::-1])}, in the order of the numbers."
         )
     if not (names and others) and [*named] != sorted(named) and not are_numbered(named):
         say(
-            f"{unnamed_title} names no classes: they are taken in the order of {named_title}, {list_names(named)}",
+            f"{unnamed_title} names no classes: they are taken in the order of {named_title}, {list_classes(named)}",
             to=sys.stderr,
         )
 

@@ -85,7 +85,7 @@ def to_two_class(logits: Array) -> Array:
 
 Arrays = dict[str, Array]
 
-OF_EXAMPLES = {"target": "<i8", "ids": None, "posterior": "<f4"}
+EXAMPLE_ARRAYS = {"target": "<i8", "ids": None, "posterior": "<f4"}
 """The arrays of a labels file and the types by which they are compared."""
 
 LABELS_LIMIT = 2**31
@@ -145,7 +145,7 @@ def parse_labels(content: bytes, digest: str, called: str) -> Arrays:
 def digest_labels(arrays: Mapping[str, Array]) -> str:
     """The digest of labels by content, whatever integers they are stored as."""
     digest = hashlib.sha256()
-    for name, dtype in OF_EXAMPLES.items():
+    for name, dtype in EXAMPLE_ARRAYS.items():
         if name in arrays:
             array = np.ascontiguousarray(arrays[name], dtype)
             digest.update(f"{name} {array.dtype.str} {array.shape}".encode())

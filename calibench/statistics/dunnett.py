@@ -12,10 +12,8 @@ from functools import lru_cache
 import numpy as np
 
 from calibench.messages.checks import number_from, positive_integer
-from calibench.statistics.seeds import LEVEL
+from calibench.statistics.seeds import LEVEL, POWER
 from calibench.tensors.arrays import Floats
-
-POWER = 0.8
 
 _NODES = 64
 _STEPS = 60

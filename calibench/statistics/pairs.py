@@ -128,7 +128,7 @@ def share_ahead(ahead: Floats) -> Floats:
     return shares
 
 
-RESAMPLES = 2000
+_RESAMPLES = 2000
 FEWEST_RUNS = 15
 """Runs of each task from which on there is an interval: a bootstrap of 95 % covers 75 % over 3, 92 % over 10."""
 
@@ -155,7 +155,7 @@ def interquartile_mean(scores: Sequence[Floats]) -> Interval:
     if min(map(len, runs)) < FEWEST_RUNS:
         return Interval(value, math.nan, math.nan)
     random = np.random.default_rng(0)
-    resamples = [task[random.integers(len(task), size=(RESAMPLES, len(task)))] for task in runs]
+    resamples = [task[random.integers(len(task), size=(_RESAMPLES, len(task)))] for task in runs]
     means = _middle_mean(np.concatenate(resamples, axis=1))
     low, high = np.quantile(means, [LEVEL / 2, 1 - LEVEL / 2])
     return Interval(value, float(low), float(high))

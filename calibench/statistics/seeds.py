@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 LEVEL = 0.05
+POWER = 0.8  # with which a difference is to be seen
 FEWEST_SEEDS = 3  # with fewer, seeds tell no method from another
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from calibench.store.locations import Place as Place
     from calibench.store.locations import Remote as Remote
     from calibench.store.locations import StoreError as StoreError
-    from calibench.store.locations import place_of as place_of
+    from calibench.store.locations import find_place as find_place
     from calibench.store.lookup import entries as entries
     from calibench.store.lookup import find as find
     from calibench.store.lookup import find_run as find_run
@@ -66,10 +66,10 @@ __all__ = [
     "card_text",
     "entries",
     "find",
+    "find_place",
     "find_run",
     "load_entry",
     "mark_verified",
-    "place_of",
     "pull",
     "push",
     "read_index",
@@ -100,7 +100,7 @@ _MODULES = {
     "find_run": "calibench.store.lookup",
     "load_entry": "calibench.store.lookup",
     "mark_verified": "calibench.store.index",
-    "place_of": "calibench.store.locations",
+    "find_place": "calibench.store.locations",
     "pull": "calibench.store.transfer",
     "push": "calibench.store.transfer",
     "read_index": "calibench.store.index",

@@ -283,7 +283,7 @@ def check_is_no_page(text: str) -> None:
     raise UsageError(f"{text} is a page of a data set: its files are written as `{url}`.")
 
 
-def place_of(text: str | Path, limits: Limits | None = None) -> Place:
+def find_place(text: str | Path, limits: Limits | None = None) -> Place:
     """The place that a path or a URL names; `limits` are of what is fetched from a URL."""
     text = str(text)
     check_is_no_page(text)

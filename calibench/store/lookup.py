@@ -19,7 +19,7 @@ from calibench.runs.folder import SEED_PREFIX
 from calibench.runs.walk import finished_runs, run_folders, warn_skipped
 from calibench.store.entry import STATUS, Entry
 from calibench.store.index import Listed, entry_names, iterate_index, list_rows
-from calibench.store.locations import Folder, StoreError, is_url, place_of
+from calibench.store.locations import Folder, StoreError, find_place, is_url
 from calibench.store.transfer import pull
 
 SHIPPED = "shipped"
@@ -102,7 +102,7 @@ def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
 
 def list_entries(text: str) -> Iterator[Listed]:
     """List the entries of a store, or of a folder of runs, by its path or URL, from the index."""
-    place = place_of(text) if is_url(text) else Folder(results_folder(text))
+    place = find_place(text) if is_url(text) else Folder(results_folder(text))
     try:
         yield from iterate_index(place)
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def find(name: str, store: Path | str = SHIPPED) -> Entry:
     if is_url(store):
         copy, url = _copy_folder(str(store)), str(store)
         if not _match_names(entry_names(Folder(copy)) if copy.is_dir() else [], name):
-            pulled = pull(url, copy, [_match_one(name, entry_names(place_of(url)), url)])
+            pulled = pull(url, copy, [_match_one(name, entry_names(find_place(url)), url)])
             if pulled.problems:
                 raise StoreError(pulled.problems[0])
         store = copy

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.runs import Predictions, atomic_file
-from calibench.runs.labels import OF_EXAMPLES, Arrays, digest_labels, labels_path
+from calibench.runs.labels import EXAMPLE_ARRAYS, Arrays, digest_labels, labels_path
 from calibench.tensors.arrays import Array
 
 ROUNDING = 2.0**-11  # of float16, relative
@@ -71,7 +71,7 @@ def save_packed(predictions: Predictions, path: Path, *, store: Path, exact: boo
         if exact
         else round_predictions(named)
     )
-    own_arrays = {name: array for name, array in arrays.items() if name not in OF_EXAMPLES}
+    own_arrays = {name: array for name, array in arrays.items() if name not in EXAMPLE_ARRAYS}
     with atomic_file(path) as file:
         np.savez_compressed(file, **own_arrays)  # type: ignore[arg-type]
     return digest
@@ -79,7 +79,7 @@ def save_packed(predictions: Predictions, path: Path, *, store: Path, exact: boo
 
 def example_arrays(arrays: Mapping[str, Array]) -> Arrays:
     """Arrays that describe the examples themselves, such as labels: the same for every run on them."""
-    labels = {name: arrays[name] for name in OF_EXAMPLES if name in arrays}
+    labels = {name: arrays[name] for name in EXAMPLE_ARRAYS if name in arrays}
     signed = np.min_scalar_type(-int(labels["target"].max(initial=1)) - 1)
     return {**labels, "target": labels["target"].astype(signed)}
 

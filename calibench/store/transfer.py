@@ -21,7 +21,7 @@ from calibench.runs.labels import LABELS_LIMIT, labels_path, parse_labels, read_
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, check_name
 from calibench.store.index import check_store_format, entry_names, rebuild_index
-from calibench.store.locations import Folder, Limits, Place, StoreError, place_of
+from calibench.store.locations import Folder, Limits, Place, StoreError, find_place
 
 STAGED = ".partial"
 
@@ -159,12 +159,12 @@ def pull(
     Raises:
         StoreError: If the URL does not answer, is no store or lacks what is named, or another process writes the store.
     """
-    return _transfer_entries(place_of(url, limits), Folder(store), names, "pulling entries")
+    return _transfer_entries(find_place(url, limits), Folder(store), names, "pulling entries")
 
 
 def push(store: Path, url: str, names: Sequence[str] = ()) -> Added:
     """Send to another store what it lacks; the arguments are those of `pull`."""
-    return _transfer_entries(Folder(store), place_of(url), names, "pushing entries")
+    return _transfer_entries(Folder(store), find_place(url), names, "pushing entries")
 
 
 def _transfer_entries(source: Place, target: Place, names: Sequence[str], title: str) -> Added:

@@ -33,7 +33,7 @@ from calibench.parallel.processes import (
 from calibench.runs import Busy
 
 RETRIED_AFTER = 5.0  # seconds until a run that another process trains is tried again
-LOOKS_EVERY = 0.5  # seconds after which waiting and overdue runs are looked at
+WORKER_POLL_SECONDS = 0.5  # after which waiting and overdue runs are looked at
 _GRACE = 10.0  # seconds that a process gets to end by itself
 
 State = Literal["queued", "waiting", "running", "done", "skipped", "failed"]
@@ -240,7 +240,7 @@ class Pool:
         self.queue = [job for job in jobs if job.state == "queued"]
         yield from self._deal()
         while self._busy or (self.waiting and not self._drained):
-            ready = wait([worker.connection for worker in self._busy], timeout=LOOKS_EVERY)
+            ready = wait([worker.connection for worker in self._busy], timeout=WORKER_POLL_SECONDS)
             if not ready:
                 yield None
             for worker in self._busy:

@@ -411,12 +411,12 @@ def class_order(
             (f" (`{name}`{near})" for name in further if (near := near_matches(name, missing))), ""
         )
         raise ValueError(
-            f"{title} has the classes {list_names(predicted_names)}, {title_of_names} has {list_names(names)}"
+            f"{title} has the classes {list_classes(predicted_names)}, {title_of_names} has {list_classes(names)}"
             f"{spelling}: the same names are needed."
         )
     return [[*predicted_names].index(name) for name in names]
 
 
-def list_names(names: Sequence[str]) -> str:
+def list_classes(names: Sequence[str]) -> str:
     """The names of classes as a message lists them: the first twelve."""
     return _list(names, 12)

@@ -97,7 +97,7 @@ def slices_without_short_end(n: int, size: int) -> list[slice]:
     return [slice(*ends) for ends in pairwise([*starts, n])]
 
 
-def are_probabilities(scores: Tensor) -> bool:
+def holds_probabilities(scores: Tensor) -> bool:
     """Whether every row (N, K), N >= 1, lies in [0, 1] and sums to 1, as `score_meaning` has it."""
     if len(scores) == 0:
         return False

@@ -23,7 +23,7 @@ from calibench.losses.imported import check_targets_are_indices
 from calibench.losses.several_labels import LabelLoss
 from calibench.messages.errors import ExpectedFailure, UsageError, one_line
 from calibench.messages.spelling import spell_key, spell_traceback_hint
-from calibench.tensors.scores import are_probabilities
+from calibench.tensors.scores import holds_probabilities
 from calibench.training.module import ClassificationModule
 
 SAMPLE_ROWS = 2
@@ -142,7 +142,7 @@ def check_network_shapes(
             f"{backbone.title()} gives {width} logits for an example, {data.title()} has "
             f"{data.num_outputs} {data.task.what}: {remedy}."
         )
-    if are_probabilities(logits):
+    if holds_probabilities(logits):
         raise UsageError(
             f"{backbone.title()} gives probabilities, every row lies in [0, 1] and sums to 1; it must give logits: "
             "leave out its softmax."

@@ -37,7 +37,7 @@ from calibench.predictions.label_files import refuse_labels_as_model
 from calibench.runs import Predictions, json_bytes, write_output
 from calibench.runs.files import FILE_FORMAT
 from calibench.statistics.number import RAW
-from calibench.verbs.option_groups import Calibrators, Jobs
+from calibench.verbs.option_groups import RESAMPLES, Calibrators, Jobs
 from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
 from calibench.verbs.run_sets import add_runs, is_prediction_file
 
@@ -330,7 +330,7 @@ class EvaluationOptions:
     priors: Annotated[str | list[float] | None, "PRIORS", _priors] = None
     metrics: Annotated[tuple[str, ...], "NAME", _metric_names] = ()
     n_bins: Annotated[tuple[int, ...], "N", numbers_of_bins] = (15, 20)
-    bootstrap: Annotated[int, "N", partial(integer_from, low=0)] = 1000
+    bootstrap: Annotated[int, "N", partial(integer_from, low=0)] = RESAMPLES
     jobs: Jobs = ONE_PER_CORE
 
     @property

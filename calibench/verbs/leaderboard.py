@@ -37,6 +37,7 @@ from calibench.store.entry import Entry
 from calibench.tables.grid import Grid
 from calibench.tables.metric_titles import PACKAGE_METRICS
 from calibench.tables.published import PAPERS
+from calibench.verbs.option_groups import RESAMPLES
 from calibench.verbs.python_types import refuse_unknown_keywords
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 _RESULTS = "Folders of runs; or stores: a folder, a URL, or `shipped`, which comes with calibench."
 BASELINE = "CrossEntropy"
-RESAMPLES = 1000  # of the test examples of models
 
 
 @fill_docstring(columns=" ".join(ONE_LINE_COLUMNS))
@@ -398,7 +398,7 @@ def rank_files(
     with loading():
         from calibench.ranking.models import rank_models
         from calibench.verbs.evaluate import evaluate
-    names = model_names(files)
+    names = name_models(files)
     check_same_labels(files, **reading)
     reports = {}
     for place, (name, file) in enumerate(zip(names, files, strict=True)):
@@ -412,7 +412,7 @@ def rank_files(
     )  # fmt: skip
 
 
-def model_names(files: Sequence[str]) -> list[str]:
+def name_models(files: Sequence[str]) -> list[str]:
     """The name of each model: its file without the suffix, with the folder where two files have one name."""
     paths = [plain_path(file) for file in files]
     stems = [path.stem for path in paths]

@@ -43,7 +43,7 @@ def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
         calibench list plots        with the figures of papers that each kind draws
         calibench list papers       the figures and tables of the papers, with the commands that reproduce them
     """
-    lines = list_entries(kind)
+    lines = describe_entries(kind)
     console = Terminal()
     title = kind or "KIND"
     columns = [*headings(title), Heading("", left=True)]
@@ -56,7 +56,7 @@ def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
     return 0
 
 
-def list_entries(kind: str | None) -> Mapping[str, str]:
+def describe_entries(kind: str | None) -> Mapping[str, str]:
     """The entries of a kind, or of None the kinds, with what is said of each.
 
     Raises:
@@ -120,7 +120,7 @@ def _header(path: Path) -> str:
 
 
 def _examples(kind: str) -> str:
-    names = list(list_entries(kind))
+    names = list(describe_entries(kind))
     return f"{len(names)}: {', '.join(names[:3])}, ..."
 
 

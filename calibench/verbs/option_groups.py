@@ -17,6 +17,9 @@ from calibench.messages.spelling import spell_argument
 from calibench.plots.style import PICTURE_FORMATS
 from calibench.predictions.files import Reader
 
+RESAMPLES = 1000
+"""Resamples of the test examples, for the intervals that a verb prints."""
+
 Calibrators = Annotated[tuple[Any, ...], "NAME"]
 """The argument of a verb that takes names of calibrators, in Python calibrators too."""
 

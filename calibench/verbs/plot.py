@@ -15,7 +15,13 @@ from calibench.messages.printable_text import fill_docstring, loading, say
 from calibench.messages.progress import with_progress
 from calibench.plots.curves import OverEpochs
 from calibench.plots.figure_with_numbers import Picture
-from calibench.plots.kinds import BESIDE_RAW, KIND_LINES, OF_EXAMPLES, OVER_TABLES, PICTURE_KINDS
+from calibench.plots.kinds import (
+    BESIDE_RAW,
+    KIND_LINES,
+    KINDS_OF_EXAMPLES,
+    OVER_TABLES,
+    PICTURE_KINDS,
+)
 from calibench.plots.selection import Request, Selection, read_request
 from calibench.plots.style import check_kept, room_of
 from calibench.plugins.registries import load_plugins, plugin_lines
@@ -127,11 +133,11 @@ def draw_file(
 
 def _refuse_kind_of_runs(kind: str, file: str) -> None:
     """Raise a UsageError for a kind that needs runs, and a file of predictions."""
-    if kind not in OF_EXAMPLES:
+    if kind not in KINDS_OF_EXAMPLES:
         raise UsageError(
             f"`plot {kind}` needs runs, and {file} is a file of predictions: "
-            f"`calibench plot {OF_EXAMPLES[0]} {file} -o {OF_EXAMPLES[0]}.png` draws one, as do "
-            f"{', '.join(OF_EXAMPLES[1:])}."
+            f"`calibench plot {KINDS_OF_EXAMPLES[0]} {file} -o {KINDS_OF_EXAMPLES[0]}.png` draws one, as do "
+            f"{', '.join(KINDS_OF_EXAMPLES[1:])}."
         )
 
 

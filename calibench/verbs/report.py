@@ -14,9 +14,8 @@ from calibench.predictions.file_names import is_a_file, plain_path
 from calibench.predictions.files import Reader
 from calibench.runs import write_output
 from calibench.store.lookup import results_folder, title_of_folder
-from calibench.verbs.option_groups import FileReader, check_reader_unused
+from calibench.verbs.option_groups import RESAMPLES, FileReader, check_reader_unused
 
-RESAMPLES = 1000  # of the test examples of a file
 KIND = "reliability"  # of the picture of a file's predictions
 PAGES = (".html", ".htm")
 RUNS_OF_A_PAGE = 1000  # with more, of several benchmarks, each has a page of its own

@@ -16,7 +16,7 @@ from calibench.predictions.files import Reader
 from calibench.runs import FORMAT, Predictions
 from calibench.store.additions import Kept, add, add_imported
 from calibench.store.index import CARD, Listed, card_text, entry_names, write_card
-from calibench.store.locations import INDEX, Folder, Limits, check_is_no_page, is_url, place_of
+from calibench.store.locations import INDEX, Folder, Limits, check_is_no_page, find_place, is_url
 from calibench.store.lookup import SHIPPED, list_entries, results_folder
 from calibench.store.migration import Migrated, migrate
 from calibench.store.transfer import Added, pull, push, select_entries
@@ -252,7 +252,7 @@ def _push(words: Sequence[str], adding: Adding) -> int:
     code = print_additions(push(Path(source), url, names), url)
     if adding.by and adding.licence:
         about = adding.about or "predictions of classifiers, with their numbers"
-        write_card(place_of(url), about=about, by=adding.by, licence=adding.licence)
+        write_card(find_place(url), about=about, by=adding.by, licence=adding.licence)
         say(f"{url}/{CARD} says what they are; anyone checks them by: calibench verify {url}")
     return code
 

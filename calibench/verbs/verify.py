@@ -18,7 +18,7 @@ from calibench.runs import run_folders
 from calibench.runs.files import OldFormat
 from calibench.store.entry import Entry
 from calibench.store.index import wrong_card
-from calibench.store.locations import Folder, is_url, place_of
+from calibench.store.locations import Folder, find_place, is_url
 from calibench.store.lookup import results_folder
 from calibench.store.transfer import pull, select_entries
 from calibench.store.verdicts import recall_verdict, remember_verdict, verdict_file
@@ -66,7 +66,7 @@ def verify(
     if is_url(store):
         with TemporaryDirectory() as copy:
             fetched = pull(store, Path(copy), names)
-            problems = [*fetched.problems, *([] if entries else wrong_card(place_of(store)))]
+            problems = [*fetched.problems, *([] if entries else wrong_card(find_place(store)))]
             return _verify_folder(Folder(Path(copy)), fetched.new, problems, compute_all=all)
     folder = results_folder(store).resolve()
     runs = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from calibench.calibrators import AdaptiveTemperatureScaling
-from calibench.calibrators.temperature import calibration_error
+from calibench.calibrators.temperature import expected_calibration_errors
 from calibench.calibrators.temperature_rounds import RULES
 
 from .conftest import drawn
@@ -23,7 +23,7 @@ FORMER: dict[str, Any] = {"rule": "clamped", "initial_temperature": 1.0}  # the 
 def ece(probs: Tensor, target: Tensor, n_bins: int) -> float:
     confidence = probs.amax(1)
     residual = confidence - (probs.argmax(1) == target).to(confidence)
-    return calibration_error(confidence.numpy(), residual.numpy(), n_bins)
+    return expected_calibration_errors(confidence.numpy(), residual.numpy(), n_bins)
 
 
 @pytest.mark.parametrize("n_bins", [10, 15])

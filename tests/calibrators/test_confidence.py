@@ -7,7 +7,7 @@ import torch
 from calibench.calibrators import temperature as temperatures
 from calibench.calibrators.temperature import (
     TopConfidence,
-    calibration_error,
+    expected_calibration_errors,
     is_correct,
 )
 
@@ -43,7 +43,7 @@ def test_calibration_error_by_hand() -> None:
     # Bins (0.4, 0.6] and (0.8, 1]: gaps |0.5 - 1| and |0.95 - 0.5|, shares 1/3 and 2/3.
     conf = np.array([[0.5, 0.9, 1.0], [0.6, 0.6, 0.6]], np.float32)
     hits = np.array([1.0, 1.0, 0.0], np.float32)
-    found = [calibration_error(row, row - hits, 5) for row in conf]
+    found = [expected_calibration_errors(row, row - hits, 5) for row in conf]
     assert found == pytest.approx([0.5 / 3 + 0.45 * 2 / 3, 2 / 3 - 0.6], abs=1e-7)
 
 

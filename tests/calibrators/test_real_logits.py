@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
-from calibench.calibrators.temperature import calibration_error
+from calibench.calibrators.temperature import expected_calibration_errors
 
 Integers = npt.NDArray[np.int64]
 
@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 def ece(probs: Tensor, target: Tensor) -> float:
     confidence, predicted = probs.max(dim=1)
     residual = confidence - (predicted == target).double()
-    return 100 * calibration_error(confidence.numpy(), residual.numpy(), 15)
+    return 100 * expected_calibration_errors(confidence.numpy(), residual.numpy(), 15)
 
 
 def load(path: Path) -> tuple[Tensor, Tensor]:

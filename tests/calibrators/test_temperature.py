@@ -16,7 +16,7 @@ from calibench.calibrators.temperature import (
     MIN_TEMPERATURE,
     TopConfidence,
     below_top,
-    calibration_error,
+    expected_calibration_errors,
     is_correct,
 )
 
@@ -77,7 +77,9 @@ def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
     confidence_at = TopConfidence(shifted, torch.float32)
     confidence = [confidence_at(torch.full_like(hits, 1 / t)) for t in GRID_POINTS]
     parts = [(row.numpy(), (row - hits).numpy()) for row in confidence]
-    return torch.tensor([calibration_error(*of, n_bins) for of in parts], dtype=torch.float64)
+    return torch.tensor(
+        [expected_calibration_errors(*of, n_bins) for of in parts], dtype=torch.float64
+    )
 
 
 def test_ece_grid_is_the_papers(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.verbs.leaderboard import model_names
+from calibench.verbs.leaderboard import name_models
 
 N, K = 240, 3
 
@@ -129,7 +129,7 @@ def test_a_pair_of_files_is_called_by_its_scores(file: Path, tmp_path: Path) -> 
             np.save(tmp_path / f"{name}.npy", arrays["logits"])
         np.save(tmp_path / "truth.npy", arrays["target"])
     mine, theirs = (f"{tmp_path}/{name}.npy:{tmp_path}/truth.npy" for name in ("mine", "theirs"))
-    assert model_names([mine, theirs]) == ["mine", "theirs"]
+    assert name_models([mine, theirs]) == ["mine", "theirs"]
     assert main(["plot", "confusion", mine, "-o", str(tmp_path / "x.svg")]) == 0
     assert "mine" in (tmp_path / "x.csv").read_text()
     assert "truth" not in (tmp_path / "x.csv").read_text()

@@ -13,7 +13,7 @@ import pytest
 import calibench.losses
 from calibench.cli import main
 from calibench.ranking import rank_results
-from calibench.ranking.best_pair import choose_calibrator
+from calibench.ranking.best_pair import choose_row_calibrator
 from calibench.ranking.columns import ONE_LINE_COLUMNS, Column
 from calibench.ranking.formats import table_grid
 from calibench.ranking.notes import short_notes
@@ -137,7 +137,7 @@ def test_equal_losses_and_twenty_calibrators_show_no_optimism() -> None:
         val, test = random.normal(1.0, 0.1, (2, 20))
         scores = {name: (val[n], test[n]) for n, name in enumerate(names)}
         row = Row("L", "L", "k", {}, {seed: _record("L", 0, scores)}, {})
-        name = choose_calibrator(row)
+        name = choose_row_calibrator(row)
         assert name == names[int(val.argmin())]
         chosen_nll.append(test[names.index(name)])
         lowest_nll.append(test.min())

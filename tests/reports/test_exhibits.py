@@ -9,7 +9,7 @@ import pytest
 from calibench.cli import VERBS
 from calibench.plots.kinds import KIND_LINES
 from calibench.tables.published import PAPERS, load_published
-from calibench.verbs.list import exhibits, exhibits_of_command, list_entries
+from calibench.verbs.list import describe_entries, exhibits, exhibits_of_command
 from calibench.verbs.reproduce import figure_suites
 from tests.conftest import REPOSITORY
 from tests.examples import for_each
@@ -53,8 +53,8 @@ def test_every_figure_that_reproduce_draws_is_named(paper: str) -> None:
 def test_commands_say_what_they_answer() -> None:
     assert "bsce_gra figure 3" in [one.title for one in exhibits_of_command("plot bars")]
     assert not exhibits_of_command("plot bar")
-    assert "(fcl figure 9)" in list_entries("plots")["reliability"]
-    assert list_entries("papers")["gce table 3"].endswith(
+    assert "(fcl figure 9)" in describe_entries("plots")["reliability"]
+    assert describe_entries("papers")["gce table 3"].endswith(
         "calibench reproduce gce --table 3 --results RESULTS"
     )
-    assert set(list_entries(None)) >= {"losses", "plots", "papers"}
+    assert set(describe_entries(None)) >= {"losses", "plots", "papers"}

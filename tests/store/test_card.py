@@ -15,7 +15,7 @@ from calibench.cli import main
 from calibench.evaluation import Evaluation
 from calibench.evaluation.serialization import fill_defaults
 from calibench.runs import Predictions
-from calibench.store import CARD, place_of
+from calibench.store import CARD, find_place
 from tests.run_folders import write_predictions, write_run
 
 OWNER = ["--by", "A. Author", "--licence", "CC-BY-4.0"]
@@ -155,7 +155,7 @@ def test_a_submission_is_verified_and_rendered(
 def test_a_url_is_verified_as_it_is_there(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", address]) == 0
     assert "numbers hold" in capsys.readouterr().out
-    place = place_of(address)
+    place = find_place(address)
     (name,) = place.names()
     place.write(f"{name}/metrics.json", b"{}")
     assert main(["verify", address]) != 0
@@ -165,7 +165,7 @@ def test_a_url_is_verified_as_it_is_there(address: str, capsys: pytest.CaptureFi
 def test_what_is_refused_is_one_line(
     script: ModuleType, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = place_of(address)
+    place = find_place(address)
     (name,) = place.names()
 
     def answered(text: str) -> str:

@@ -185,7 +185,7 @@ def test_an_index_at_a_url_has_a_limit_of_its_own(
     """64 MB, whatever a server says that it sends; one that lies here may be larger."""
     assert index._LARGEST_SENT == 64 * 2**20 < index._LARGEST
     url = "memory://limited"
-    place = store.place_of(url)
+    place = store.find_place(url)
     content = (store.results_folder("shipped") / "index.parquet").read_bytes()
     place.write("index.parquet", content)
     assert len(store.read_index(place)) > 10

@@ -19,7 +19,7 @@ from calibench.runs.files import OldFormat
 from calibench.store import Entry, Folder, find, migration, read_index
 from calibench.store.entry import entry_digest
 from calibench.store.index import wrong_card
-from calibench.store.locations import place_of
+from calibench.store.locations import find_place
 from calibench.store.migration import migrate, migrate_config, migrate_settings
 from tests.golden.desk import FIXTURES
 from tests.run_folders import write_run
@@ -334,4 +334,4 @@ def test_a_store_far_away_names_no_folder_that_is_none(mine: Path) -> None:
 
     fsspec.filesystem("memory").put(str(mine), "/old", recursive=True)
     with pytest.raises(OldFormat, match="`calibench store migrate FOLDER` brings a copy of it"):
-        read_index(place_of("memory://old"))
+        read_index(find_place("memory://old"))

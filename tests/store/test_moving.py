@@ -186,7 +186,7 @@ class TestPush:
     def test_an_interrupted_push_shows_no_half_entry_and_goes_on(
         self, kept: Path, memory: str, tmp_path: Path
     ) -> None:
-        place, entry = store.place_of(memory), store.find(NAME, kept)
+        place, entry = store.find_place(memory), store.find(NAME, kept)
         _copy_files(store.Folder(kept), entry.name, place, f"{entry.name}/", entry.status)
         assert place.names() == []
         assert len(store.push(kept, memory).new) == 2
@@ -207,7 +207,7 @@ class TestPush:
 
         monkeypatch.setattr(Remote, "write", write_late)
         store.push(kept, memory, [first])
-        rows = [row.name for row in store.read_index(store.place_of(memory))]
+        rows = [row.name for row in store.read_index(store.find_place(memory))]
         assert [name.rsplit("/", 2)[0] for name in rows] == [second, first]
 
     def test_two_writers_of_one_identity_are_told(

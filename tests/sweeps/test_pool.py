@@ -96,7 +96,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     monkeypatch.setattr(training, "fit", fit)
     monkeypatch.setattr(pool, "_redirect_output", lambda log: None)
     monkeypatch.setattr(pool, "RETRIED_AFTER", 0.01)
-    monkeypatch.setattr(pool, "LOOKS_EVERY", 0.02)
+    monkeypatch.setattr(pool, "WORKER_POLL_SECONDS", 0.02)
     monkeypatch.setattr(
         "gc.collect", lambda: 0
     )  # this process holds much, and the workers are in it

@@ -19,7 +19,7 @@ from calibench.configuration.files import list_configuration_files
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.verbs.fit import configuration_of
-from calibench.verbs.list import list_entries
+from calibench.verbs.list import describe_entries
 from tests import warm
 from tests.examples import sampled
 from tests.training.test_fit import Crash, CrashAt, adafocal, metrics
@@ -148,7 +148,7 @@ def test_no_file_knows_the_name_of_a_part() -> None:
 def test_the_page_has_each_part() -> None:
     """Files that say that they lie on top of others; `calibench list protocols` lists all of the folder."""
     page = (PACKAGE.parent / "docs/howto/methods.md").read_text()
-    listed_names = list_entries("protocols")
+    listed_names = describe_entries("protocols")
     parts = [
         name
         for name, path in list_configuration_files().items()

@@ -45,5 +45,5 @@ OVER_TABLES = ("iqm", "improvement", "critical-difference")
 BESIDE_RAW = ("reliability", "ece-bins")
 """Kinds that show raw probabilities beside those after a calibrator."""
 
-OF_EXAMPLES = ("reliability", "class-reliability", "ece-bins", "risk-coverage", "confusion")
+KINDS_OF_EXAMPLES = ("reliability", "class-reliability", "ece-bins", "risk-coverage", "confusion")
 """Kinds that a file of test predictions can feed."""

@@ -82,7 +82,9 @@ class Bundle:
 
 # --- the jobs, seen from the process that submitted them ---
 
-LOOKS_EVERY = 2.0  # seconds between two looks at the run folders, which are on a file system of several machines
+FOLDER_POLL_SECONDS = (
+    2.0  # between two looks at the run folders, which are on a file system of several machines
+)
 ASKED_EVERY = 15.0  # seconds between two calls of `squeue`
 _RECORD = "submission.json"
 _CUT_SHORT = "terminated"  # begins the reason of a run that a signal ended
@@ -175,7 +177,7 @@ def wait_for_tasks(
             if task.array in ended_states and (state := ended_states[task.array](task.number)):
                 yield from task.give_up(state)
         yield None
-        time.sleep(LOOKS_EVERY)
+        time.sleep(FOLDER_POLL_SECONDS)
 
 
 def record(folder: Path, array: str, tasks: Sequence[ArrayTask]) -> None:

@@ -101,7 +101,7 @@ def test_a_failure_from_before_is_not_the_sweeps(tmp_path: Path) -> None:
 def test_a_sweep_waits_until_every_folder_is_done_or_its_task_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm, "LOOKS_EVERY", 0.0)
+    monkeypatch.setattr(slurm, "FOLDER_POLL_SECONDS", 0.0)
     monkeypatch.setattr(slurm, "ASKED_EVERY", -1.0)
     states = {"7": ["", ""], "8": ["TIMEOUT"]}
     monkeypatch.setattr(slurm, "ended", lambda array: states[array].__getitem__)
