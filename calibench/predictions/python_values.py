@@ -1,6 +1,7 @@
 """Predictions from what a Python program has: arrays, tensors, data frames, series, lists, dictionaries."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def from_python(
     options = {
         "scores": scores, "clip": clip, "task": task, "notes": lines, "trust_rows": trust_rows,
     }  # fmt: skip
-    _refuse_lazy(values)
+    _refuse_no_scores(values)
     if isinstance(labels, str):
         arrays, line = _arrays_beside_column(values, labels)
         say_readings([line], lines)
@@ -160,10 +161,23 @@ def _read_values(
     return predictions_of({role: array, **arrays}, classes=classes, **options)
 
 
-def _refuse_lazy(values: Any) -> None:
-    """Raise a ValueError for a frame that is not computed yet."""
+def _refuse_no_scores(values: Any) -> None:
+    """Raise a ValueError for a frame that is not computed yet, an object that holds scores, or nothing."""
     if hasattr(values, "collect") and not hasattr(values, "__len__"):
         raise ValueError("a lazy frame is given, and its rows are needed: `.collect()`.")
+    if values is None or (hasattr(values, "__len__") and not len(values)):
+        raise ValueError(
+            f"scores (N, K) are needed, and {'None' if values is None else 'nothing'} is given."
+        )
+    if hasattr(values, "logits") and not hasattr(values, "__len__"):
+        raise ValueError(f"a {type(values).__name__} is given, and scores are needed: `.logits`.")
+    if isinstance(values, str | Path):
+        raise ValueError(
+            f"labels are given beside the file {values}, which has its own: leave them out, or name a file of labels, "
+            f'"{values}:labels.npy".'
+        )
+    if isinstance(values, int | float | complex):
+        raise ValueError(f"scores (N, K) are needed, and the number {values} is given.")
 
 
 def _arrays_of_frame(frame: Any, keys: Sequence[str]) -> tuple[dict[str, Array], str]:
@@ -307,8 +321,10 @@ def _as_frame(columns: Any) -> Any:
     except ValueError as error:
         several = any(getattr(values, "ndim", 1) > 1 for values in columns.values())
         hint = " (models are evaluated one by one)" if several else ""
+        are_numbers = not any(hasattr(values, "__len__") for values in columns.values())
+        found = "its values are single numbers" if are_numbers else error
         raise ValueError(
-            f"a dictionary of columns of one length is expected: {error}{hint}."
+            f"a dictionary of columns of one length is expected: {found}{hint}."
         ) from error
 
 
@@ -349,7 +365,9 @@ def _first_cell(rows: Sequence[Any]) -> Any:
 
 def _refuse_two_readings(values: Array, labels: Array, pairs: bool) -> None:
     """Raise a ValueError where scores (N,) may be P(y = 1) or confidences: 0/1 labels, and none is below .5."""
-    if pairs or values.shape != labels.shape or labels.dtype.kind not in "iu" or not len(values):
+    if pairs or values.shape != labels.shape or labels.dtype.kind not in "iu":
+        return
+    if values.dtype.kind not in REAL:
         return
     if values.min() >= 0.5 and values.max() <= 1 and np.isin(labels, (0, 1)).all():
         raise ValueError(

@@ -20,6 +20,7 @@ Booleans = npt.NDArray[np.bool_]
 
 _TARGET = "target"
 _NULLABLE = r"Float\d+|U?Int\d+|(float|double|u?int\d+)\[pyarrow\]"
+_FEW_ARRAYS = 8  # a tuple of the outputs of a network has no more
 _NUMBERS = (float, int, np.float64, np.float32)
 _ROLES = (
     *("logits", "preds", "probs", "log_probs", "confidence", "correct", "is_ood", "sample_weight"),
@@ -31,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def as_array(values: Any) -> Array:
     """A numpy array of a tensor of torch's, on whatever device, or of anything that numpy takes; bytes become texts."""
     if hasattr(values, "detach"):
+        _refuse_other_layout(values)
         values = values.detach().cpu().resolve_conj().resolve_neg()
         values = values.float() if "bfloat16" in str(values.dtype) else values  # which numpy lacks
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -39,8 +41,40 @@ def as_array(values: Any) -> Array:
         raise ValueError("a sparse matrix is given, and an array is needed: `.toarray()`.")
     if isinstance(values, Iterator):
         raise ValueError("an iterator is given, and an array or a list is needed: `list(...)`.")
-    array = np.asarray(_as_floats(values))
+    try:
+        array = np.asarray(_as_floats(values))
+    except ValueError as error:
+        raise ValueError(_describe_ragged(values)) from error
     return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+
+def _refuse_other_layout(tensor: Any) -> None:
+    """Raise a ValueError for a sparse or quantised tensor of torch's; it says how to make it a dense one."""
+    if tensor.is_quantized:
+        raise ValueError("a quantised tensor is given, and numbers are needed: `.dequantize()`.")
+    if "strided" not in str(tensor.layout):
+        raise ValueError("a sparse tensor is given, and a dense one is needed: `.to_dense()`.")
+
+
+def _describe_ragged(values: Any) -> str:
+    """What is wrong with a sequence whose parts make no array: rows of several lengths, or several arrays."""
+    shapes = [
+        tuple(part.shape) if hasattr(part, "shape") else (len(part),)
+        for part in values
+        if hasattr(part, "__len__")
+    ]
+    if len(shapes) < len(values):
+        return "numbers and lists are mixed: a list of numbers is needed for each example."
+    different = [*dict.fromkeys(shapes)]
+    if len(different) < 2:
+        return f"rows hold other things than numbers: {values[0]!r:.60}."
+    first, other = different[:2]
+    if len(values) <= _FEW_ARRAYS and len(first) > 1:
+        return (
+            f"several arrays are given, of the shapes {first} and {other}: give the scores alone, `[0]` if they are "
+            "the first ones."
+        )
+    return f"rows have different lengths, {first[0]} and {other[0]}: a number for each class is needed in each."
 
 
 def _as_floats(values: Any) -> Any:

@@ -283,6 +283,8 @@ def _by_text(
 ) -> tuple[Integers, list[str] | None, list[str]]:
     texts = [str(value).strip() for value in values]
     classes, notes = names, []
+    if not texts and classes is None:
+        raise ValueError("all labels are missing.")
     if classes is None:
         classes = sorted(set(texts))
         if len(classes) != k:

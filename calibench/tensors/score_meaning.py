@@ -35,6 +35,7 @@ NEEDS_PROBABILITIES = (
     "calibration needs the probabilities of every class, or a confidence and whether it was right"
 )
 EXACT_SUM = 1e-5  # what exp(logits - logsumexp) in single precision is off by, for logits of 100
+_NEAR = 0.05  # of 1, or of [0, 1]
 MOST_OFF = 0.5
 _SPACINGS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 _MOST_DIGITS = 7
@@ -144,6 +145,12 @@ def _lie_in_unit_interval(values: Array) -> bool:
     return bool(((values >= 0) & (values <= 1 + EXACT_SUM)).all())
 
 
+def _are_nearly_probabilities(values: Array) -> bool:
+    """Whether all scores (N, K) lie near [0, 1] and their rows sum to nearly 1, as no logits do by chance."""
+    are_near = bool(((values >= -_NEAR) & (values <= 1 + _NEAR)).all())
+    return are_near and bool((np.abs(values.sum(axis=1, dtype=np.float64) - 1) <= _NEAR).all())
+
+
 def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tuple[str, str]:
     """Read scores (N, K) as `logits` or `probs`, with one line on a reading that nobody declared.
 
@@ -180,10 +187,12 @@ def meaning_of_scores(values: Array, declaration: Declaration, name: str) -> tup
         return PROBS, line if off > EXACT_SUM else ""
     if inside:
         _refuse_other_sums(values, name)
-    if is_normalised:
+    if is_normalised or _are_nearly_probabilities(values):
+        lowest, largest = float(values.min()), float(values.max())
         raise ValueError(
-            f"`{name}` {_describe(inside)}, as probabilities do, and some lie outside [0, 1]: say "
-            f"{spell_argument('scores', 'logits')} if they are logits."
+            f"`{name}` {_describe(inside)}, as probabilities do, and reach from {lowest:.3g} to {largest:.3g}: say "
+            f"{spell_argument('scores', 'logits')} if they are logits; of probabilities clip each to [0, 1] and divide "
+            "by the sum of the row."
         )
     _refuse_other_logarithms(values, name)
     if (total := _one_sum(values)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -236,6 +237,17 @@ def test_a_table_of_arrow_is_read() -> None:
         (np.ma.array(PROBS, mask=np.eye(N, 3, dtype=bool)), LABELS, "masked values are none"),
         (PROBS.astype(str), LABELS, r"`.astype\(float\)` makes numbers of them"),
         ((row for row in PROBS), LABELS, r"an iterator is given, .* `list\(...\)`"),
+        ((np.log(PROBS), np.zeros((N, 5, 2))), LABELS, r"several arrays are given, of the shapes \(\d+, 3\) and"),
+        ([[0.5, 0.5], [0.2, 0.3, 0.5]], [0, 1], "rows have different lengths, 2 and 3"),
+        ([1, 2, [3]], [0, 1, 0], "numbers and lists are mixed"),
+        (torch.tensor(PROBS).to_sparse(), LABELS, r"a sparse tensor is given, .* `\.to_dense\(\)`"),
+        (SimpleNamespace(logits=PROBS), LABELS, r"a SimpleNamespace is given, and scores are needed: `\.logits`"),
+        (np.where(PROBS < 0.01, -1e-9, PROBS), LABELS, r"clip each to \[0, 1\] and divide by the sum"),
+        (None, LABELS, "scores .* are needed, and None is given"),
+        ([None] * 3, [0, 1, 2], "hold object, no numbers"),
+        (PROBS, [None] * N, "all labels are missing"),
+        ({"a": 1.0}, [0], "its values are single numbers"),
+        ("scores.npz", LABELS, "labels are given beside the file scores.npz, which has its own"),
         (POSITIVE, SICK, r"say `classes=\['disease', 'healthy'\]` or"),
     ],
 )  # fmt: skip
