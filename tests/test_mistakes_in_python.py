@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +14,28 @@ from calibench.calibrators import TemperatureScaling
 from calibench.diagnosis.diagnosis import Diagnosis
 from calibench.losses import CrossEntropyLoss, FocalLoss
 from calibench.metrics import CalibrationError
+from calibench.verbs.fit import FittedRun
 
 LOGITS, TARGET = (
     torch.randn(60, 3, generator=torch.Generator().manual_seed(0)),
     torch.arange(60) % 3,
 )
 NETWORK = torch.nn.Linear(64, 10)
+
+
+class Classifier:
+    """Has the method of scikit-learn's classifiers."""
+
+    def predict_proba(self, inputs: Any) -> Any:
+        return inputs
+
+
+class Output(dict[str, Any]):
+    """Has logits as a key and as an attribute, as outputs of transformers have them."""
+
+    @property
+    def logits(self) -> Any:
+        return self["logits"]
 
 
 @cache
@@ -85,6 +102,24 @@ def diagnosis() -> Diagnosis:
         (lambda: calibench.load("shipped/digits_lt/SmallCNN/FocalLoss/seed=1")["test"]["logits"], "`predictions.logits`"),
         (lambda: TemperatureScaling().plot(), "`calibench.reliability(calibrator(logits), labels)`"),
         (lambda: calibench.CalibratedClassifier(method="isotonic"), '`calibrator="IsotonicCalibration"`'),
+        (lambda: calibench.CalibratedClassifier().calibrators_, "`classifier.calibrator_` is the fitted calibrator"),
+        (lambda: calibench.evaluate(LOGITS, y_pred=TARGET), "did you mean labels?"),
+        (lambda: calibench.evaluate("p.csv", outcome="died"), '`keys="target=died"` names the array or column'),
+        (lambda: calibench.evaluate(LOGITS, TARGET, verbose=True), "has no argument `verbose`: leave it out"),
+        (lambda: calibench.evaluate(LOGITS, TARGET, qqq=1), "; it takes predictions, labels, val"),
+        (lambda: calibench.calibrate(LOGITS, TARGET, "platt"), 'calibrate(logits, labels, calibrator="platt")`'),
+        (lambda: calibench.evaluate(Classifier(), LOGITS), "`calibench.evaluate(model.predict_proba(X), y)`"),
+        (lambda: calibench.evaluate(Output(logits=LOGITS), TARGET), "`calibench.evaluate(output.logits, labels)`"),
+        (lambda: calibench.fit(LOGITS, network=NETWORK), "`calibench.CalibratedClassifier(estimator).fit(X, y)`"),
+        (lambda: CalibrationError(15), "CalibrationError takes its arguments by their names: CalibrationError(n_bins=15)"),
+        (lambda: TemperatureScaling(LOGITS, TARGET), "`TemperatureScaling().fit(logits, labels)`"),
+        (lambda: CalibrationError(LOGITS, TARGET), "`CalibrationError()(preds, target)`"),
+        (lambda: calibench.temperature_scale, "did you mean calibench.calibrators.TemperatureScaling?"),
+        (lambda: calibench.val_prob, "; there are CalibratedClassifier, Calibration, as_estimator"),
+        (lambda: calibench.evaluate(LOGITS, TARGET).zzz, "has no attribute 'zzz'; there are bootstrap, calibration"),
+        (lambda: diagnosis().zzz, "has no attribute 'zzz'; there are"),
+        (lambda: calibench.leaderboard("shipped/digits_lt")["FocalLoss"], '`leaderboard.value(LOSS, "nll")`'),
+        (lambda: FittedRun(Path()).history, '`pandas.read_csv(run.folder / "metrics.csv")`'),
     ],
 )  # fmt: skip
 def test_the_error_says_what_to_write(

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from calibench import calibrators
 from calibench.calibrators.base import Calibrator
 from calibench.messages.errors import near_matches
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import Floats, names_of_columns
 from calibench.tensors.labels import class_order
@@ -33,7 +34,27 @@ _ARGUMENTS_OF_OTHERS = {
 _LEAST = 1e-12  # what a probability of exactly 0 counts as
 
 
-class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+_FITTED = "`classifier.fit(X, y)` sets it"
+_METHODS_OF_OTHERS = {
+    **dict.fromkeys(("classes_", "calibrator_", "estimator_"), _FITTED),
+    **dict.fromkeys(
+        ("calibrators_", "calibrated_classifiers_", "calibrators", "temperature", "temperature_"),
+        "`classifier.calibrator_` is the fitted calibrator",
+    ),
+    **dict.fromkeys(
+        ("calibrate", "transform", "fit_transform", "predict_calibrated"),
+        "`classifier.predict_proba(X)` gives calibrated probabilities",
+    ),
+    **dict.fromkeys(
+        ("evaluate", "ece", "report", "plot"),
+        "`calibench.evaluate(classifier.predict_proba(X), y)` measures it",
+    ),
+    **dict.fromkeys(("save", "dump", "to_pickle"), "`joblib.dump(classifier, FILE)` writes it"),
+}
+"""Attributes of classifiers in other libraries, with what to write here."""
+
+
+class LogitsClassifier(ExplainsForeignMethods, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classifier of scikit-learn that calibrates logits (this package); made by `as_estimator`.
 
     Args:
@@ -43,6 +64,8 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         calibrator_: The fitted copy.
         classes_: The classes, in the order of the columns: the sorted labels.
     """
+
+    foreign_methods = _METHODS_OF_OTHERS
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator: Any = calibrator  # `CalibratedClassifier` takes a name as well

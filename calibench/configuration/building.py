@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.configuration.files import find_configuration_file, load_configuration_file
-from calibench.configuration.key_hints import PLAIN_OPTIONS
+from calibench.configuration.key_hints import EXAMPLE_FILE, PLAIN_OPTIONS
 from calibench.configuration.merging import (
     Config,
     has_other_data,
@@ -16,6 +16,7 @@ from calibench.configuration.merging import (
     to_class_block,
 )
 from calibench.messages.errors import UsageError
+from calibench.messages.spelling import is_command_line
 
 Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 
@@ -67,9 +68,9 @@ def _refuse_other_program(name: str, content: Config) -> None:
     groups = [key.partition(".")[0] for key in keys]
     is_like_ours = any(get_close_matches(group, known, 1, 0.8) for group in groups)
     if len(keys) > 1 and not is_like_ours and Path(name).is_file():
+        remedy = f"{':' if is_command_line() else '; in a shell'} {EXAMPLE_FILE}"
         raise UsageError(
-            f"{name} is no configuration of calibench, with the keys {', '.join(keys[:4])}: `calibench fit --config "
-            "digits_lt --print_config` prints one to start from."
+            f"{name} is no configuration of calibench, with the keys {', '.join(keys[:4])}{remedy}."
         )
 
 

@@ -36,6 +36,10 @@ PLAIN_OPTIONS = (
 """Options of a run that are no dotted keys."""
 
 
+EXAMPLE_FILE = "`calibench fit --config digits_lt --print_config` prints one to start from"
+"""How a configuration is seen."""
+
+
 def describe_unknown_key(
     name: str, value: object = "", *, whole: bool = True, others: Sequence[str] = ()
 ) -> str:

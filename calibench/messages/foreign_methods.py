@@ -1,17 +1,30 @@
-"""Methods that classes of other libraries have: an AttributeError names the call that does the same here."""
+"""Attributes that a class lacks: an AttributeError names the call that does the same here, or those that there are."""
 
 from abc import ABCMeta
 from collections.abc import Mapping
 from typing import Any, ClassVar
+
+from calibench.messages.errors import near_matches
+
+
+class _NoSuchAttribute(AttributeError):
+    """Looks for what to write instead where it is read: libraries ask for many attributes that no object has."""
+
+    def __str__(self) -> str:
+        text, cls, name = self.args
+        return _explain(text, cls, name)
+
+
+# a traceback calls it as its readers know it
+_NoSuchAttribute.__name__ = _NoSuchAttribute.__qualname__ = "AttributeError"
+_NoSuchAttribute.__module__ = "builtins"
 
 
 class _ExplainingClass(ABCMeta):
     """Class of classes whose missing attributes are explained as those of their objects: `TemperatureScaling.load`."""
 
     def __getattr__(cls, name: str) -> Any:
-        raise AttributeError(
-            _explain(f"type object '{cls.__name__}' has no attribute '{name}'", cls, name)
-        )
+        raise _NoSuchAttribute(f"type object '{cls.__name__}' has no attribute '{name}'", cls, name)
 
 
 class ExplainsForeignMethods(metaclass=_ExplainingClass):
@@ -31,16 +44,28 @@ class ExplainsForeignMethods(metaclass=_ExplainingClass):
             return inherited(name)
         except AttributeError as error:
             text = str(error)
-        raise AttributeError(_explain(text, type(self), name))
+        raise _NoSuchAttribute(text, type(self), name)
 
     def _refuse(self, name: str) -> Any:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
 def _explain(text: str, cls: type, name: str) -> str:
-    """The text of an AttributeError, with the sentence on a method of other libraries where there is one."""
+    """The text of an AttributeError, with what to write instead: the sentence on another library's method, or names."""
     tables: list[Mapping[str, str]] = [
         vars(base).get("foreign_methods", {}) for base in cls.__mro__
     ]
-    sentence = next((table[name] for table in tables if name in table), "")
-    return f"{text}: {sentence}" if sentence else text
+    if sentence := next((table[name] for table in tables if name in table), ""):
+        return f"{text}: {sentence}"
+    if not name[:1].isalpha():
+        return text
+    names = _own_names(cls)
+    return f"{text}{near_matches(name, names, loosely=False) or '; there are ' + ', '.join(names)}"
+
+
+def _own_names(cls: type) -> list[str]:
+    """Public attributes of a class, without those of classes of other libraries."""
+    package = __name__.partition(".")[0]
+    own = [base for base in cls.__mro__ if base.__module__.partition(".")[0] == package]
+    names = {name for base in own for name in (*vars(base), *vars(base).get("__annotations__", ()))}
+    return sorted(name for name in names - {"foreign_methods"} if not name.startswith("_"))

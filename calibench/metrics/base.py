@@ -27,6 +27,7 @@ from calibench.metrics.probability_batches import (
 )
 from calibench.metrics.probability_batches import top_label as top_label_of
 from calibench.metrics.titles import MetricTitles
+from calibench.plugins.import_paths import explain_arguments
 from calibench.tensors.arrays import take_any_arrays
 from calibench.tensors.scores import MovedNotCast, at_least_float32
 
@@ -117,6 +118,8 @@ class CalibrationMetric(ExplainsForeignMethods, MovedNotCast, MetricTitles, Metr
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = explain_arguments(cls.__init__)  # type: ignore[method-assign]
         if "update" in vars(cls):
             cls.update = take_any_arrays(vars(cls)["update"])  # type: ignore[method-assign]
 

@@ -113,6 +113,7 @@ def explain_arguments(
             wrong = next((name for name in named if name not in parameters.parameters), "")
             hint = (hints or {}).get(wrong)
             text = f"{title} has no argument `{wrong}`: {hint}" if hint else ""
+            text = text or _spell_call_of_arrays(type(self), args)
             text = text or _explain_call(title, parameters, named, args)
             raise TypeError(text or str(error)) from None
         construct(self, *args, **named)
@@ -120,11 +121,21 @@ def explain_arguments(
     return explain
 
 
+def _spell_call_of_arrays(cls: type, args: Sequence[Any]) -> str:
+    """How arrays are given to an object of a class, where they are given to its constructor; empty for other values."""
+    if not args or not hasattr(args[0], "shape"):
+        return ""
+    call = ".fit(logits, labels)" if hasattr(cls, "fit") else "(preds, target)"
+    return f"{cls.__name__} is built before it is given arrays: `{cls.__name__}(){call}`"
+
+
 def _explain_call(
     title: str, parameters: inspect.Signature, named: Mapping[str, Any], args: Sequence[Any]
 ) -> str:
     """The argument that a class lacks, with near names, or that it needs or takes by its name; empty for others."""
-    names = [name for name in parameters.parameters if name != "self"]
+    several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    entries = parameters.parameters.values()
+    names = [entry.name for entry in entries if entry.name != "self" and entry.kind not in several]
     taken = f"; it takes {', '.join(f'`{name}`' for name in names) or 'no argument'}"
     if wrong := [name for name in named if name not in names]:
         return f"{title} has no argument `{wrong[0]}`{near_matches(wrong[0], names) or taken}"

@@ -5,6 +5,7 @@ So a command line that is wrong, or a file that is missing, is refused before to
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -38,8 +39,28 @@ class _NoSuchName(AttributeError):
         family = _FAMILIES.get(package)
         near = did_you_mean([*_equivalent_names(package, wrong, names), *inside])
         near = near or (family.answer_alias(wrong) if family else "")
-        near = near or near_matches(wrong, names)
-        return f"{text}{near or (f' (see `calibench list {family.kind}`)' if family else '')}"
+        near = near or near_matches(wrong, names) or did_you_mean(_similar_names(wrong, folders))
+        listed = (
+            f" (see `calibench list {family.kind}`)"
+            if family
+            else f"; there are {', '.join(modules)}"
+        )
+        return f"{text}{near or listed}"
+
+
+# a traceback calls it as its readers know it
+_NoSuchName.__name__ = _NoSuchName.__qualname__ = "AttributeError"
+_NoSuchName.__module__ = "builtins"
+
+
+def _similar_names(wrong: str, folders: Iterable[str]) -> list[str]:
+    """Classes and functions in folders of a package whose names are close to a wrong one, with their folders."""
+    inside = {
+        plain_word(name): f"{folder}.{name}"
+        for folder in folders
+        for name in dir(import_module(folder))
+    }
+    return [inside[near] for near in get_close_matches(plain_word(wrong), inside, 2, 0.8)]
 
 
 def _equivalent_names(package: str, wrong: str, names: Iterable[str]) -> list[str]:

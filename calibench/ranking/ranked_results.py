@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from calibench.messages.errors import near_matches
 from calibench.messages.foreign_methods import ExplainsForeignMethods
@@ -97,11 +97,19 @@ class Leaderboard(ExplainsForeignMethods):
     """
 
     foreign_methods = _METHODS_OF_OTHERS
+    __iter__ = None
+
     tables: list[Table]
     results: Results
     lines: list[list[str]] = field(default_factory=list)
     examples: TestExamples | None = None
     sort: Column = RAW_NLL
+
+    def __getitem__(self, name: object) -> Any:
+        raise TypeError(
+            f'a leaderboard has no item {name!r}: `leaderboard.value(LOSS, "nll")` is a value, `leaderboard.frame()` '
+            "a data frame, and `leaderboard.tables` has the tables"
+        )
 
     @property
     def warnings(self) -> list[str]:

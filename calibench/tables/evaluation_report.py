@@ -49,6 +49,11 @@ _METHODS_OF_OTHERS = {
     **dict.fromkeys(
         ("to_pandas", "to_df", "to_dataframe", "df", "to_frame"), "`report.frame()` is a data frame"
     ),
+    "to_latex": "`report.frame().to_latex()` is LaTeX",
+    **dict.fromkeys(
+        ("best", "winner", "ranking", "rank"),
+        '`report.value("nll", calibrator="TS")` is the value after a calibrator; `calibench.doctor(...)` chooses one',
+    ),
     **dict.fromkeys(("plot", "draw", "show"), "`report.figure()` draws it"),
     **dict.fromkeys(
         ("summary", "table", "text", "to_markdown", "markdown", "verdict"),

@@ -143,7 +143,8 @@ def check_calibration(
     fits, applies = val is not None, apply is not None
     if fits == applies or (input is not None) != applies:
         raise UsageError(f"{FILE_HINTS['calibrate']}.")
-    ends_in(*(CALIBRATOR_KINDS if fits else PROBABILITY_KINDS))("--output", output)
+    kinds = CALIBRATOR_KINDS if fits else PROBABILITY_KINDS
+    ends_in(*kinds)(spell_argument("output").strip("`"), output)
     check_file(str(val if fits else input))
 
 

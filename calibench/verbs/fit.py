@@ -19,6 +19,7 @@ from calibench.configuration.run_arguments import read_arguments
 from calibench.files.table_file import TABLE_KINDS, table_kind
 from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, near_matches
+from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.messages.printable_text import loading, say, wrap_text
 from calibench.predictions.file_names import is_a_file
 from calibench.predictions.training_tables import describe_training_table
@@ -63,14 +64,44 @@ To try several values of a key and choose the best one on the validation set, us
 """
 
 
+_NAMES_OF_OTHERS = {
+    **dict.fromkeys(
+        ("history", "log", "logs", "curves", "history_"),
+        '`pandas.read_csv(run.folder / "metrics.csv")` has the curves',
+    ),
+    **dict.fromkeys(
+        ("model", "network", "module", "net", "state_dict", "weights", "trainer", "best_model"),
+        '`torch.load(run.checkpoint)["state_dict"]` has the trained weights; `calibench export RUN` writes a program',
+    ),
+    **dict.fromkeys(("results", "report", "summary", "scores"), "`print(run)` shows its table"),
+    **dict.fromkeys(("to_pandas", "to_df", "df", "to_dataframe"), "`run.frame()` is a data frame"),
+    **dict.fromkeys(
+        ("predict", "predict_proba", "logits", "probs", "y_pred"),
+        '`run.predictions["test"].logits` are the logits of the test set',
+    ),
+    **dict.fromkeys(("ece", "nll", "brier", "error"), '`run["ece"]` is a value'),
+    "accuracy": '`1 - run["error"]` is the accuracy',
+    **dict.fromkeys(
+        ("calibrator", "temperature", "calibrate"),
+        '`calibench.calibrate(run.predictions["val"])` fits a calibrator',
+    ),
+    **dict.fromkeys(("plot", "figure"), "`calibench plot reliability RUN -o r.png` draws it"),
+    **dict.fromkeys(("path", "dir", "output_dir", "save_dir"), "`run.folder` is the folder"),
+}
+"""Attributes of trained models in other libraries, with what to write here."""
+
+
 @dataclass(frozen=True)
-class FittedRun:
+class FittedRun(ExplainsForeignMethods):
     """A finished run: its folder, predictions and numbers.
 
     Attributes:
         folder: The run folder.
         outcome: "done" if it was trained now, "skipped" if it was done already.
     """
+
+    foreign_methods = _NAMES_OF_OTHERS
+    __iter__ = None
 
     folder: Path
     outcome: Literal["done", "skipped"] = "done"
@@ -382,7 +413,7 @@ def refuse_table_of_inputs(file: str) -> None:
     explanation = ""
     with suppress(OSError, ValueError):
         explanation = describe_training_table(open_table(path, is_silent=True), path)
-    if keys := re.search(r"`(--keys [^`]+)` reads it", explanation):
+    if keys := re.search(r"`(-+keys [^`]+)` reads it", explanation):
         raise UsageError(
             f"`{file}` is a file of predictions: `calibench evaluate {shlex.quote(file)} {keys[1]}` scores it."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import wraps
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from calibench.messages.errors import did_you_mean, near_matches
+from calibench.messages.other_options import UnknownOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +54,15 @@ def refuse_positional(
     def refusing(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @wraps(function)
         def call(*args: Arguments.args, **named: Arguments.kwargs) -> Result:
+            _refuse_model(function, args, named)
             if len(args) > maximum:
                 name = function.__name__
+                right = _spell_calibrator(function, args[maximum:]) or right_call
                 raise TypeError(
                     f"`calibench.{name}` takes {maximum} positional arguments, the test set, "
-                    f"got {len(args)}: {right_call}"
+                    f"got {len(args)}: {right}"
                 )
-            _check_keywords(function, named, "")
+            _check_keywords(function, named, "", args)
             return function(*args, **named)
 
         return call
@@ -75,7 +79,7 @@ def refuse_unknown_keywords(
         @wraps(function)
         def call(*args: Arguments.args, **named: Arguments.kwargs) -> Result:
             _check_positional(function, args)
-            _check_keywords(function, named, remedy)
+            _check_keywords(function, named, remedy, args)
             return function(*args, **named)
 
         return call
@@ -86,7 +90,7 @@ def refuse_unknown_keywords(
 _KEYWORD_SYNONYMS = {
     "method": ("calibrator", "calibrators"), "preds": ("predictions",), "probs": ("predictions",),
     "logits": ("predictions",), "target": ("labels",), "y_true": ("labels",), "y": ("labels",),
-    **dict.fromkeys(("y_prob", "y_pred", "y_score", "y_proba"), ("predictions",)),
+    **dict.fromkeys(("y_prob", "y_pred", "y_score", "y_proba", "p", "x"), ("predictions", "labels")),
     "metric": ("metrics",), "sort_by": ("rank_by",), "sort": ("rank_by",), "by": ("rank_by",), "n": ("top",),
     "model": ("network",), "backbone": ("network",), "max_epochs": ("epochs",), "num_epochs": ("epochs",),
 }  # fmt: skip
@@ -116,6 +120,12 @@ def _check_positional(function: Callable[..., object], args: Sequence[object]) -
     positional = [entry.name for entry in parameters if entry.kind is entry.POSITIONAL_OR_KEYWORD]
     named = [entry.name for entry in parameters if entry.kind is entry.KEYWORD_ONLY]
     name = f"calibench.{function.__name__}"
+    if args and hasattr(args[0], "shape") and "network" in named:
+        raise TypeError(
+            f"`{name}` takes a {positional[0]}, and got {_spell_type(args[0])}: "
+            "`calibench.CalibratedClassifier(estimator).fit(X, y)` trains and calibrates a classifier of scikit-learn, "
+            "and `calibench new table NAME` in a shell starts with a table."
+        )
     if len(args) > len(positional):
         raise TypeError(
             f"`{name}` takes {', '.join(positional)} alone without a name, got {len(args)} such arguments: others go "
@@ -128,17 +138,94 @@ def _check_positional(function: Callable[..., object], args: Sequence[object]) -
 
 
 def _check_keywords(
-    function: Callable[..., object], named: Mapping[str, object], remedy: str
+    function: Callable[..., object],
+    named: Mapping[str, object],
+    remedy: str,
+    args: Sequence[object],
 ) -> None:
     """Raise a TypeError for the first keyword that a function lacks."""
-    names = signature(function).parameters
-    for name in named:
+    names = list(signature(function).parameters)
+    given = {*names[: len(args)], *named}
+    free = [name for name in names if name not in given]
+    for name, value in named.items():
         if name not in names:
-            synonyms = [word for word in _KEYWORD_SYNONYMS.get(name, ()) if word in names]
+            synonyms = [word for word in _KEYWORD_SYNONYMS.get(name, ()) if word in free]
             hint = _KEYWORD_HINTS.get(f"{function.__name__}.{name}") or _KEYWORD_HINTS.get(name)
             near = hint or did_you_mean(synonyms)
-            near = near or near_matches(name, names) or remedy
+            near = near or near_matches(name, free, loosely=False)
+            near = near or _describe_option(function.__name__, name, value, free)
+            near = near or near_matches(name, free) or remedy
+            near = near or f"; it takes {', '.join(names)}"
             raise TypeError(f"`calibench.{function.__name__}` has no argument `{name}`{near}")
+
+
+def _describe_option(verb: str, name: str, value: object, names: Sequence[str]) -> str:
+    """What an argument of other libraries is here, from the table of options; empty if it names none of a function."""
+    options = [f"--{entry.replace('_', '-')}" for entry in names]
+    text = str(value) if isinstance(value, str | int | float) else ""
+    answer = UnknownOption(verb, name, options, text).find_answer(whole=True)
+    answer = re.sub(r"--([a-z-]+)\?", lambda match: f"{match[1].replace('-', '_')}?", answer)
+    answer = re.sub(r"`--([a-z-]+) ([^` ]+)`", _spell_keyword, answer)
+    clause = re.split(r"; |, arrays", answer.removeprefix("; "))[0]
+    rest = re.sub(r"`[a-z_]+=[^`]*`", "", clause)
+    is_of_shell = "`" in rest or "--" in rest or "FILE" in rest
+    start = "; " if answer.startswith("; ") else ""
+    return "" if is_of_shell or not answer else f"{start}{clause}"
+
+
+def _spell_keyword(option: re.Match[str]) -> str:
+    """`keys="target=died"` for `--keys target=died`."""
+    name, value = option[1].replace("-", "_"), option[2]
+    return f"`{name}={value}`" if value.isdecimal() else f'`{name}="{value}"`'
+
+
+def _spell_calibrator(function: Callable[..., object], more: Sequence[object]) -> str:
+    """The call in which a calibrator that stands third goes by its name; empty where none does."""
+    names = signature(function).parameters
+    name = next((name for name in ("calibrator", "calibrators") if name in names), "")
+    if not name or len(more) != 1 or not isinstance(more[0], str):
+        return ""
+    return f'`calibench.{function.__name__}(logits, labels, {name}="{more[0]}")`.'
+
+
+def _refuse_model(
+    function: Callable[..., object], args: Sequence[object], named: Mapping[str, object]
+) -> None:
+    """Raise a TypeError for a model, or its output, in place of predictions, with the call that gives them."""
+    scores = args[0] if args else named.get("predictions")
+    call = _spell_predictions(scores)
+    if call:
+        raise TypeError(
+            f"`calibench.{function.__name__}` takes predictions, and got {_spell_type(scores)}: "
+            f"`calibench.{function.__name__}({call})`."
+        )
+
+
+def _spell_type(value: object) -> str:
+    return f"{'an' if type(value).__name__[0] in 'AEIOU' else 'a'} {type(value).__name__}"
+
+
+def _spell_predictions(value: object) -> str:
+    """The arguments that a model of another library, or its output, gives; empty for anything else."""
+    cls = value if isinstance(value, type) else type(value)
+    library = cls.__module__.partition(".")[0]
+    if library == __name__.partition(".")[0] or is_network(value) or isinstance(value, str):
+        return ""
+    if hasattr(value, "predictions") and hasattr(value, "label_ids"):
+        return "output.predictions, output.label_ids"
+    if hasattr(value, "logits") and isinstance(value, Mapping) and "labels" not in value:
+        return "output.logits, labels"
+    if hasattr(value, "get_preds"):
+        return "*learner.get_preds()"
+    if hasattr(value, "predict_proba"):
+        return "model.predict_proba(X), y"
+    if hasattr(value, "decision_function"):
+        return "model.decision_function(X), y"
+    if library in ("keras", "tensorflow", "tf_keras") and hasattr(value, "predict"):
+        return "model.predict(X), y"
+    if library in ("xgboost", "lightgbm", "catboost") and hasattr(value, "predict"):
+        return "model.predict(X), y"
+    return ""
 
 
 def is_network(value: object) -> bool:
