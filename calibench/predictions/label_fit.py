@@ -109,11 +109,28 @@ def _rows_to_look_at(places: Integers, k: int) -> Integers:
 
 def _ranks(values: Array, meaning: str) -> Floats:
     """Ranks of the probabilities (N, K) within each column, from -.5 to .5."""
-    from scipy.stats import rankdata
-
     probs = _probabilities(values, meaning)
-    ranks: Floats = (rankdata(probs, axis=0) - 0.5) / len(probs) - 0.5
-    return ranks
+    return (rank_columns(probs) - 0.5) / len(probs) - 0.5
+
+
+def rank_columns(values: Array) -> Floats:
+    """Ranks 1, ..., N within each column (N, K), equal values sharing their mean; NaN in columns with NaN.
+
+    Those of `scipy.stats.rankdata`, whose module takes as long to import as half of torch.
+    """
+    columns = np.ascontiguousarray(values.T)
+    order = columns.argsort(axis=1)
+    ordered = np.take_along_axis(columns, order, axis=1)
+    places = np.arange(len(values))
+    is_new = np.ones(columns.shape, bool)
+    is_new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    ranks = np.empty(columns.shape)
+    first = np.maximum.accumulate(np.where(is_new, places, 0), axis=1)
+    is_last = np.roll(is_new, -1, axis=1)
+    last = np.minimum.accumulate(np.where(is_last, places, len(values))[:, ::-1], axis=1)[:, ::-1]
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
+    ranks[np.isnan(columns).any(axis=1)] = np.nan
+    return ranks.T
 
 
 def _probabilities(values: Array, meaning: str) -> Floats:
@@ -146,14 +163,20 @@ def _exceeds_by_errors(hits: int, others: int) -> bool:
 
 def _best_order(ranks: Floats, target: Integers) -> Integers:
     """The column of each class (K,) by which labels (N,) have the largest sum of ranks."""
-    from scipy.optimize import linear_sum_assignment
-
     k = ranks.shape[1]
     sums = np.zeros((k, k))
     np.add.at(sums, target, ranks)
-    sums[np.arange(k), np.arange(k)] += 1e-9 * len(
-        ranks
-    )  # a class without examples keeps its place
+    return assign_columns(sums, len(ranks))
+
+
+def assign_columns(sums: Floats, rows: int) -> Integers:
+    """The column of each class (K,) with the largest total of a matrix (K, K) of sums over some rows."""
+    own = np.arange(len(sums))
+    sums[own, own] += 1e-9 * rows  # a class without examples keeps its place
+    if np.array_equal(sums.argmax(axis=1), own):
+        return own
+    from scipy.optimize import linear_sum_assignment  # half a second, mostly without need
+
     order: Integers = linear_sum_assignment(sums, maximize=True)[1]
     return order
 

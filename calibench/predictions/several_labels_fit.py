@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from calibench.messages.spelling import spell_argument
+from calibench.predictions.label_fit import assign_columns, rank_columns
 from calibench.tensors.arrays import Array, Floats, Integers
 
 _FAR = 5  # standard errors by which a mean lies above 0 by no accident
@@ -63,9 +64,7 @@ def describe_labels_by_chance(logits: Floats, labels: Array) -> Iterator[str]:
 
 def _standard_ranks(scores: Array) -> Floats:
     """Ranks of scores (N, L) within each column, with a standard deviation of 1."""
-    from scipy.stats import rankdata
-
-    ranks: Floats = ((rankdata(scores, axis=0) - 0.5) / len(scores) - 0.5) * np.sqrt(12)
+    ranks: Floats = ((rank_columns(scores) - 0.5) / len(scores) - 0.5) * np.sqrt(12)
     return ranks
 
 
@@ -108,9 +107,4 @@ def _refuse_other_order(ranks: Floats, signs: Floats, name: str) -> None:
 
 def _best_order(ranks: Floats, signs: Floats) -> Integers:
     """The column of scores of each label (L,) by which they fit best."""
-    from scipy.optimize import linear_sum_assignment
-
-    sums = signs.T @ ranks
-    sums[np.arange(len(sums)), np.arange(len(sums))] += 1e-9 * len(ranks)
-    order: Integers = linear_sum_assignment(sums, maximize=True)[1]
-    return order
+    return assign_columns(signs.T @ ranks, len(ranks))
