@@ -16,9 +16,8 @@ from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.file_names import check_file, describe_missing_labels
 from calibench.predictions.files import Arrays, Source
-from calibench.predictions.row_checks import describe_rows
+from calibench.predictions.row_checks import describe_rows, refuse_shared_rows
 from calibench.predictions.row_fit import refuse_other_distributions
-from calibench.predictions.shared_rows import refuse_shared_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
 from calibench.runs.class_names import align_sets
 

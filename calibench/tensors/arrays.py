@@ -57,7 +57,7 @@ def _refuse_other_layout(tensor: Any) -> None:
 
 
 def _describe_ragged(values: Any) -> str:
-    """What is wrong with a sequence whose parts make no array: rows of several lengths, or several arrays."""
+    """The fault of a sequence whose parts make no array: rows of several lengths, or several arrays."""
     shapes = [
         tuple(part.shape) if hasattr(part, "shape") else (len(part),)
         for part in values

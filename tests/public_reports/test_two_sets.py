@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import GradientBoostingClassifier
 
 from calibench.cli import main
+from calibench.predictions.row_checks import refuse_shared_rows
+from calibench.runs import Predictions
 from tests.draws import draw_calibrated
 
 N = 240
@@ -116,3 +120,28 @@ def test_a_member_that_is_given_twice_is_refused(
     status, message = printed(tmp_path, capsys, *words, test=TEST, again=TEST)
     assert status == 2
     assert "members 1 and 2 of `test` hold the same predictions" in message
+
+
+@pytest.mark.parametrize("depth", [1, 3, 8])
+def test_trees_give_many_examples_the_same_scores(depth: int) -> None:
+    """Their scores have few values, so that sets share rows by chance; of 320 models of eight kinds none is refused."""
+    inputs, labels = load_breast_cancer(return_X_y=True)
+    tree = GradientBoostingClassifier(n_estimators=3, max_depth=depth, random_state=0)
+    tree.fit(inputs[:169], labels[:169])
+    parts = {
+        "val": inputs[169:369],
+        "test": inputs[369:],
+        "far": inputs[:169] + 3 * inputs.std(axis=0),
+    }
+    scores = {name: np.log(tree.predict_proba(rows)) for name, rows in parts.items()}
+    target = {"val": labels[169:369], "test": labels[369:], "far": np.full(169, -1)}
+    sets = {
+        name: [
+            Predictions(
+                scores[name], target[name], metadata={"kind": "ood" if name == "far" else name}
+            )
+        ]
+        for name in parts
+    }
+    assert np.isin(scores["test"], scores["val"]).mean() > 0.5
+    refuse_shared_rows(sets)
