@@ -61,6 +61,8 @@ CHECKS = {
     "evaluate": "verbs.evaluate:check_evaluation",
     "doctor": "verbs.doctor:check_doctor",
     "calibrate": "verbs.calibrate:check_calibration",
+    "plot": "verbs.plot:check_picture",
+    "sweep": "verbs.sweep:check_sweep",
 }
 """Functions with the arguments of those above that check what they say, and read no array."""
 
@@ -165,7 +167,15 @@ _MANY_OPTIONS = (
 
 def _find_elsewhere(verb: str, option: str, words: Sequence[str]) -> str:
     """`: COMMAND has it` for an option of another verb, with the words that were typed; empty if no verb has it."""
+    from calibench.metrics import METRIC_CLASSES
+
     hyphenated = option.replace("_", "-")
+    metric = METRIC_CLASSES.answer_alias(option.lstrip("-")) or METRIC_CLASSES.meant_by(
+        option.lstrip("-")
+    )
+    if metric and verb == "evaluate":
+        name = metric.removeprefix("; did you mean ").rstrip("?")
+        return metric if metric.startswith(": ") else f": `--metrics {name}` adds it"
     for other in _MANY_OPTIONS:
         if other == verb:
             continue

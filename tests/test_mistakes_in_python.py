@@ -115,6 +115,8 @@ def diagnosis() -> Diagnosis:
         (lambda: TemperatureScaling(LOGITS, TARGET), "`TemperatureScaling().fit(logits, labels)`"),
         (lambda: CalibrationError(LOGITS, TARGET), "`CalibrationError()(preds, target)`"),
         (lambda: calibench.temperature_scale, "did you mean calibench.calibrators.TemperatureScaling?"),
+        (lambda: calibench.evaluate(LOGITS, TARGET, val=0.2), "`calibench.doctor(logits, labels)` cross-validates"),
+        (lambda: calibench.evaluate(NETWORK.state_dict(), TARGET), "`calibench.evaluate(network, loader)` runs it"),
         (lambda: calibench.val_prob, "; there are CalibratedClassifier, Calibration, as_estimator"),
         (lambda: calibench.evaluate(LOGITS, TARGET).zzz, "has no attribute 'zzz'; there are bootstrap, calibration"),
         (lambda: diagnosis().zzz, "has no attribute 'zzz'; there are"),

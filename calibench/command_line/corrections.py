@@ -139,6 +139,8 @@ def _correct_option(text: str, words: list[str]) -> list[str]:
         return []
     rest = match[2]
     _, equals, value = words[place].partition("=")
+    if value_of_key := re.fullmatch(r"\w+=(\w+)", "".join(words[place + 1 : place + 2])):
+        words[place + 1] = value_of_key[1] if "--keys" not in rest else value_of_key[0]
     if rename := _SUGGESTION.match(rest):
         option = rename[1] if rename[1].startswith("-") else f"--{rename[1]}"
         return [*words[:place], f"{option}{equals}{value}", *words[place + 1 :]]
@@ -151,6 +153,7 @@ def _correct_option(text: str, words: list[str]) -> list[str]:
         joined = [f"{word}:{labels[1]}" if word in files else word for word in words]
         return [*joined[:place], *joined[end:]] if len(files) == 1 else []
     if file := _WORD_OF_ITS_OWN.match(rest):
+        end = place + (1 if equals else 2)
         return [*words[:place], file[1], *words[end:]]
     return [*words[:place], *words[end:]]
 

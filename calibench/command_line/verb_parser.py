@@ -188,7 +188,8 @@ class VerbParser(argparse.ArgumentParser):
         value, takes_keys = self._value_of(name), self.rest is not None
         unknown = UnknownOption(self.verb, name, options, value, takes_keys)
         bare = [option.removeprefix("--") for option in options if option.startswith("--")]
-        typos = get_close_matches(name.lstrip("-").replace("_", "-"), bare, 1, 0.8)
+        likely = get_close_matches(name.lstrip("-").replace("_", "-"), bare, 1, 0.8)
+        typos = [typo for typo in likely if not value or self._takes(f"--{typo}", value)]
         word = self._first_choice(name)
         is_short = len(name.lstrip("-")) < 5  # two letters in the other order are half of it
         answers: Iterator[Callable[[], str]] = iter(
@@ -206,6 +207,13 @@ class VerbParser(argparse.ArgumentParser):
         )
         self.error(f"unknown option `{name}`{next(filter(None, (answer() for answer in answers)))}")
 
+    def _takes(self, option: str, value: str) -> bool:
+        """Whether an option may have a value, where it has few."""
+        parts = [part for part in self._options if part.name == option]
+        choices = parts[0].type.option.allowed_values if parts else []
+        near = get_close_matches(value.lower(), choices, 1, 0.5)
+        return not choices or bool(near)
+
     def _describe_column(self, value: str) -> str:
         """How a column is named that was typed behind an option, `--outcome death`; empty where it names none."""
         files = [Path(word) for word in self._words if Path(word).suffix in TABLE_KINDS]
@@ -221,7 +229,7 @@ class VerbParser(argparse.ArgumentParser):
         if cells.dtype.kind == "f" and cells.between(0, 1).all():
             return f": `--keys probs={value}` reads this column as probabilities"
         if cells.nunique() <= len(cells) / 2:
-            return f": `--keys target={value}` reads this column as labels, and other columns are left out"
+            return f"; labels are named by `--keys target={value}`, and other columns are left out"
         return f": leave it out, the column `{value}` is not needed"
 
     def _describe_options(self, value: str) -> str:

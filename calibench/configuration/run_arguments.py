@@ -13,10 +13,12 @@ from calibench.configuration.key_hints import PLAIN_OPTIONS, describe_unknown_ke
 from calibench.messages.errors import UsageError
 
 
-def _describe_several(key: str) -> str:
+def _describe_several(key: str, values: str) -> str:
     """The command to type where a key of a run has a second value."""
-    if key == _ALIASES["seed"]:
-        return "; several seeds: `calibench sweep BENCHMARK --seeds 1 2 3`"
+    if key in (_ALIASES["seed"], "seeds"):
+        return f"; several seeds: `calibench sweep BENCHMARK --seeds {values}`"
+    if key in ("losses", "datasets"):
+        return f"; several {key}: `calibench sweep BENCHMARK --{key} {values}`"
     return f"; several values of `{key}` are a `grid` in a suite (see `calibench sweep --help`)"
 
 
@@ -83,7 +85,9 @@ def _describe_no_option(argument: str, parsed: RunArguments, next_word: str = ""
     elif "." in argument and next_word and not next_word.startswith("-"):
         hint = f": write `--{argument} {next_word}`"
     elif parsed.options:
-        hint = _describe_several(parsed.options[-1][0])
+        key, value = parsed.options[-1]
+        hint = _describe_several(key, f"{value} {argument}")
+        hint = hint.replace("BENCHMARK", parsed.files[0]) if parsed.files else hint
     return f"`{argument}` is no option: --KEY VALUE is expected{hint}."
 
 

@@ -115,7 +115,7 @@ def no_file(path: Path, remedy: str = "") -> FileNotFoundError:
     same = [name for name in names if name.lower() in words or Path(name).stem.lower() in words]
     names_by_stem = {Path(name).stem: name for name in names}
     close = same or [
-        names_by_stem[stem] for stem in difflib.get_close_matches(path.stem, names_by_stem)
+        names_by_stem[stem] for stem in difflib.get_close_matches(path.stem, names_by_stem, 3, 0.7)
     ]
     parts = [part.strip() for part in str(path).split(",") if part.strip()]
     if len(parts) > 1 and all(Path(part).is_file() for part in parts):

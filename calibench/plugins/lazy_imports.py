@@ -39,7 +39,9 @@ class _NoSuchName(AttributeError):
         family = _FAMILIES.get(package)
         near = did_you_mean([*_equivalent_names(package, wrong, names), *inside])
         near = near or (family.answer_alias(wrong) if family else "")
-        near = near or near_matches(wrong, names) or did_you_mean(_similar_names(wrong, folders))
+        functions = [name for name in names if name.islower()] if wrong.islower() else []
+        near = near or near_matches(wrong, functions) or near_matches(wrong, names)
+        near = near or did_you_mean(_similar_names(wrong, folders))
         listed = (
             f" (see `calibench list {family.kind}`)"
             if family

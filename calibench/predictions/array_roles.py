@@ -156,6 +156,15 @@ def role_of_scores(
             f"it is a calibrator, and predictions are expected: {applying} applies it."
         )
     names = ", ".join(f"`{name}`" for name in arrays) or "nothing"
+    if {name.lower() for name in arrays} & {
+        "x",
+        "x_train",
+        "x_test",
+        "inputs",
+        "features",
+        "images",
+    }:
+        names += ", inputs of a model: what it predicts for them is needed"
     raise ValueError(
         f"`logits` or `probs` (N, K) are expected, and it holds {names} "
         f"({spell_argument('keys', 'logits=NAME')} says which they are)."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from glob import escape
 from pathlib import Path
 
 from calibench.files.other_formats import describe_conversion
@@ -28,7 +29,7 @@ def check_file(text: str) -> None:
         raise ValueError(f"`{text}` is a URL, and files are read: download it first.")
     _refuse_share(text)
     for path in split_paths(text):
-        if path.suffix.lower() == ".json" and holds_run(path.parent):
+        if path.suffix.lower() == ".json" and path.resolve().parent.name.startswith("seed="):
             raise ValueError(f"`{path}` is a file of a run: name the run, `{path.parent}`.")
         if path.suffix.lower() in _PICKLES:
             raise ValueError(
@@ -48,6 +49,7 @@ def check_file(text: str) -> None:
             )
         if not _is_read(path) and (sentence := describe_conversion(path)):
             raise ValueError(f"{sentence}.")
+        _refuse_stem(path)
         if not (_is_read(path) or (path.is_file() and is_known_content(path))):
             raise ValueError(
                 f"`{path}`: a file {', '.join(ARRAY_READERS)}, {EXPECTED_TABLES} is expected"
@@ -64,6 +66,13 @@ def _refuse_share(text: str) -> None:
         raise ValueError(
             f"`{text}` is no file: without one for validation, {split} cross-validates."
         )
+
+
+def _refuse_stem(path: Path) -> None:
+    """Raise a FileNotFoundError for the name of a file without its suffix, with the files of that name."""
+    siblings = [] if path.suffix else sorted(path.parent.glob(f"{escape(path.name)}.*"))
+    if siblings and not path.exists():
+        raise FileNotFoundError(f"there is no file {path}{did_you_mean(map(str, siblings))}")
 
 
 def is_a_file(text: str) -> bool:

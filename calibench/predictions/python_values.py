@@ -177,7 +177,9 @@ def _refuse_no_scores(values: Any) -> None:
             f'"{values}:labels.npy".'
         )
     if isinstance(values, int | float | complex):
-        raise ValueError(f"scores (N, K) are needed, and the number {values} is given.")
+        share = ": without `val`, `calibench.doctor(logits, labels)` cross-validates"
+        hint = share if 0 < abs(values) < 1 else ""
+        raise ValueError(f"scores (N, K) are needed, and the number {values} is given{hint}.")
 
 
 def _arrays_of_frame(frame: Any, keys: Sequence[str]) -> tuple[dict[str, Array], str]:
@@ -320,7 +322,10 @@ def _as_frame(columns: Any) -> Any:
         return pandas.DataFrame(dict(columns))
     except ValueError as error:
         several = any(getattr(values, "ndim", 1) > 1 for values in columns.values())
-        hint = " (models are evaluated one by one)" if several else ""
+        are_weights = all("." in name or name in ("weight", "bias") for name in map(str, columns))
+        one_by_one = " (models are evaluated one by one)" if several else ""
+        weights = " (weights of a network: `calibench.evaluate(network, loader)` runs it)"
+        hint = weights if several and are_weights else one_by_one
         are_numbers = not any(hasattr(values, "__len__") for values in columns.values())
         found = "its values are single numbers" if are_numbers else error
         raise ValueError(

@@ -66,6 +66,10 @@ def _describe_python_file(key: str, path: str) -> str:
     """`mylosses.py`, the file of a class."""
     if not path.endswith(".py"):
         return ""
+    if not Path(path).is_file():
+        return (
+            f"there is no file {path}; a class of your own in it is named `{class_in_file(path)}`."
+        )
     return f"`{path}` is a file of Python: name the class in it, `{class_in_file(path)}`."
 
 

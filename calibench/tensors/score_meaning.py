@@ -308,6 +308,11 @@ def check_probabilities(values: Array, name: str) -> None:
             "is the column of a class left out? Else divide each row by its sum; or "
             f"{spell_argument('task', 'multilabel')} if each class is a label of its own; or {otherwise}"
         )
+    if (values == np.round(values)).all() and values.max() > 1 and total is None:
+        counts = (
+            "a row is the probabilities of one example, and these are whole numbers, as counts are"
+        )
+        otherwise = f"{counts}; {otherwise}"
     hint = "divide percent by 100" if are_percent else otherwise
     first = ", ".join(f"{row} ({sums[row]:.4g})" for row in wrong[:5])
     raise ValueError(

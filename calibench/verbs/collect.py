@@ -65,7 +65,10 @@ def collect(model: nn.Module, loader: Loader, *, progress: bool = True) -> Colle
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"`model` must be a torch.nn.Module, got {type(model).__name__}.")
     if not hasattr(loader, "__iter__"):
-        raise TypeError(f"`loader` must give batches, got {type(loader).__name__}.")
+        raise TypeError(
+            f"`loader` must give batches, got {type(loader).__name__}: `torch.utils.data.DataLoader(dataset, "
+            "batch_size=128)` gives those of a data set."
+        )
     _check_loader(loader)
     device = next((part.device for part in (*model.parameters(), *model.buffers())), None)
     logits: list[Tensor] = []

@@ -141,6 +141,12 @@ def _refuse_kind_of_runs(kind: str, file: str) -> None:
         )
 
 
+def check_picture(kind: str, results: str, **others: object) -> None:
+    """Raise a UsageError for a kind of picture that what is drawn has no data for."""
+    if is_a_file(results):
+        _refuse_kind_of_runs(kind, results)
+
+
 def read_drawn(kind: str, file: str, reader: Reader) -> Predictions:
     """Read the labelled predictions of every class that a picture shows; raises a UsageError for any others."""
     predictions = reader.read(file)

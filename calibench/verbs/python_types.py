@@ -215,6 +215,8 @@ def _spell_predictions(value: object) -> str:
         return "output.predictions, output.label_ids"
     if hasattr(value, "logits") and isinstance(value, Mapping) and "labels" not in value:
         return "output.logits, labels"
+    if library == "torch" and hasattr(value, "dataset"):
+        return "network, loader"
     if hasattr(value, "get_preds"):
         return "*learner.get_preds()"
     if hasattr(value, "predict_proba"):

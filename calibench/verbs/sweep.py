@@ -418,6 +418,14 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
         console.print(line, soft_wrap=True)
 
 
+def check_sweep(compared: Compared, *, overrides: Sequence[str], **others: object) -> None:
+    """Raise a UsageError for names that `calibench sweep` refuses before it plans a run."""
+    _refuse_benchmark_as_key(compared, read_arguments(overrides).options)
+    if not compared.benchmarks:
+        _suites(compared)
+    parse_losses(compared.losses or ())
+
+
 def _refuse_benchmark_as_key(compared: Compared, keys: Options) -> None:
     """Raise a UsageError where a benchmark is named as `--benchmark NAME`, and none as a word of its own."""
     name = dict(keys).get("benchmark")

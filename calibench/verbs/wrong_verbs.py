@@ -180,6 +180,11 @@ def _commands_of_verb(meant: str, words: Sequence[str], subject: Subject) -> Ite
     """Commands of a verb with the words behind the wrong one; of a run with the first one of a folder of runs."""
     if not meant or any(word.isupper() for word in meant.split()):
         return
+    calibrators = [word for word in words if Path(word).suffix in (".pt", ".json")]
+    inputs = [word for word in words if word not in calibrators and not word.startswith("-")]
+    if meant == "calibrate" and len(calibrators) == len(inputs) == 1:
+        applied = ("--apply", *calibrators, "--input", *inputs)
+        yield ("calibrate", *applied, "--output", "calibrated.csv")
     verb = meant.split()[0]
     if subject.run and verb not in subject.verbs and verb in _OF_RUNS:
         yield (*meant.split(), *(subject.run if word == subject.word else word for word in words))
