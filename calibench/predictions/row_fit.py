@@ -7,7 +7,7 @@ import numpy as np
 
 from calibench.messages.spelling import spell_argument
 from calibench.runs import Predictions
-from calibench.tensors.arrays import Array, Booleans, Integers
+from calibench.tensors.arrays import Array, Integers
 
 _FEWEST_ROWS = 40
 _FAR = 6  # standard deviations from an expected sum
@@ -30,14 +30,14 @@ def refuse_misplaced_rows(scores: Array, target: Integers, name: str) -> None:
     target = target[has_label]
     if len(target) < _FEWEST_ROWS or scores.shape[1] < 2 or (target == target[0]).all():
         return
-    predicted = scores[has_label].argmax(axis=1)
-    hits = predicted == target
+    scores = scores[has_label]
+    predicted = scores.argmax(axis=1)
     if are_in_order_by_design(target):
         return
     if is_accuracy_of_chance(predicted, target):
         _refuse_shifted(predicted, target, name)
     else:
-        _refuse_blocks(hits, predicted, target)
+        _refuse_blocks(scores, predicted, target)
 
 
 def are_in_order_by_design(labels: Integers) -> bool:
@@ -75,21 +75,17 @@ def _refuse_shifted(predicted: Integers, target: Integers, name: str) -> None:
             )
 
 
-def _refuse_blocks(hits: Booleans, predicted: Integers, target: Integers) -> None:
+def _refuse_blocks(scores: Array, predicted: Integers, target: Integers) -> None:
     """Raise a ValueError for a part of the rows whose labels are those of chance where others are not."""
     number = min(_BLOCKS, len(target) // _FEWEST_OF_BLOCK)
     if number < 2:
         return
     edges = np.linspace(0, len(target), number + 1).astype(int)
     blocks = [slice(start, end) for start, end in pairwise(edges.tolist())]
-    are_chance = [
-        bool(np.bincount(target[block]).max() <= _MOST_OF_BLOCK * len(target[block]))
-        and is_accuracy_of_chance(predicted[block], target[block])
-        for block in blocks
-    ]
+    are_chance = [_is_chance(scores[block], predicted[block], target[block]) for block in blocks]
     if all(are_chance) or not any(are_chance):
         return
-    rows = np.repeat(are_chance, np.diff(edges))
+    rows, hits = np.repeat(are_chance, np.diff(edges)), predicted == target
     chance, other = hits[rows].mean(), hits[~rows].mean()
     error = sqrt(other * (1 - other) / (~rows).sum() + chance * (1 - chance) / rows.sum())
     if other - chance <= _FAR * error:
@@ -101,6 +97,21 @@ def _refuse_blocks(hits: Booleans, predicted: Integers, target: Integers) -> Non
         f"{100 * other:.1f} % in others: bring rows of labels and scores into the same order, or say {spell_trust()} "
         "if they are in it."
     )
+
+
+def _is_chance(scores: Array, predicted: Integers, target: Integers) -> bool:
+    """Whether labels (N,) are those of chance beside scores (N, K), also by the ranks of their own scores.
+
+    By ranks a model of which one class is the likeliest in all rows may know something.
+    """
+    is_varied = np.bincount(target).max() <= _MOST_OF_BLOCK * len(target)
+    if not (is_varied and is_accuracy_of_chance(predicted, target)):
+        return False
+    from scipy.stats import rankdata
+
+    ranks = (rankdata(scores, axis=0) - 0.5) / len(scores) - 0.5
+    of_labels = ranks[np.arange(len(target)), target]
+    return bool(of_labels.mean() <= _CHANCE * of_labels.std() / sqrt(len(target)))
 
 
 def refuse_other_distributions(predictions: Predictions, name: str) -> None:

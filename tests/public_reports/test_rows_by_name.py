@@ -80,6 +80,16 @@ def test_labels_of_their_rows_are_read(rows: Any) -> None:
     assert lines_on(PROBS[rows], LABELS[rows]) == []
 
 
+def test_a_part_in_which_one_class_is_always_the_likeliest_is_no_other_part() -> None:
+    random = np.random.default_rng(0)
+    labels = (random.random(2000) < 0.3).astype(int)
+    margins = 6 * (labels - 0.5) + 2 * random.normal(size=2000)
+    margins[:250] = np.minimum(margins[:250] - 5, -0.1)  # of a site where scores are lower
+    hits = (margins > 0) == labels
+    assert hits[:250].mean() < hits[250:].mean() - 0.15
+    refuse_misplaced_rows(np.stack([-margins, margins], axis=1), labels, "logits")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 10])
 @pytest.mark.parametrize("signal", [0.0, 0.2, 1.0])
