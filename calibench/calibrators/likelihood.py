@@ -253,7 +253,9 @@ def newton_minimum(
     """
     narrow = narrow or objective
     directions = coordinates(start)
-    point, _ = _newton_stage(narrow, directions, start, tolerance=1e-3)
+    point, result = _newton_stage(narrow, directions, start, tolerance=1e-3)
+    if not result.success:
+        directions = coordinates(point)
     current = replace(narrow, value_and_gradient=objective.value_and_gradient)
     for _ in range(0, NEWTON_ITERATIONS, STAGE):
         point, result = _newton_stage(current, directions, point)

@@ -161,6 +161,33 @@ def test_newton_solves_a_quadratic() -> None:
     torch.testing.assert_close(minimum, torch.linalg.solve(matrix, right), rtol=1e-4, atol=1e-4)
 
 
+def test_a_long_search_goes_on_in_the_coordinates_of_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In those of the start Dirichlet calibration of 1,000 x 100 logits took almost three times as long."""
+    origins: list[Tensor] = []
+    points: list[Tensor] = []
+    stage = likelihood._newton_stage
+
+    def watched(
+        objective: Objective, directions: object, origin: Tensor, **tolerance: float
+    ) -> object:
+        origins.append(origin)
+        return stage(objective, directions, origin, **tolerance)
+
+    def coordinates(point: Tensor) -> SharedCoordinates:
+        points.append(point)
+        return SharedCoordinates(torch.eye(3).double())
+
+    monkeypatch.setattr(likelihood, "_newton_stage", watched)
+    quartic = Objective(
+        lambda x: (float(x.pow(4).sum()), 4 * x**3), lambda x: lambda v: 12 * x**2 * v
+    )
+    newton_minimum(quartic, coordinates, 1e3 * torch.ones(3).double())
+    assert len(points) == len(origins) > 2
+    torch.testing.assert_close(torch.stack(points), torch.stack(origins), rtol=0, atol=0)
+
+
 def test_scaled_coordinates_lead_to_the_same_optimum_in_fewer_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
