@@ -3,8 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/speed/structured.py [--rows 5000] [--classes 100] [--repeats 7]
 
 Both are fitted to the same logits in turn, in the published form, probmetrics as it comes (float32, SVS and SMS by
-L-BFGS to its own tolerance, probabilities as it takes them). Printed beside the times is how far the penalised mean NLL
-of the fitted set lies above the smaller of the two.
+L-BFGS to its own tolerance, probabilities as it takes them). Beside the times stands the mean NLL of the set.
+
+Without `OMP_NUM_THREADS=1` the ratios are the same since 2026-11-30; before, that of structured matrix scaling was 2.3:
+threads of numpy's OpenBLAS waited for the next product of 10,100 numbers.
 """
 
 from __future__ import annotations
