@@ -61,6 +61,7 @@ CHECKS = {
     "evaluate": "verbs.evaluate:check_evaluation",
     "doctor": "verbs.doctor:check_doctor",
     "calibrate": "verbs.calibrate:check_calibration",
+    "list": "verbs.list:describe_entries",
     "plot": "verbs.plot:check_picture",
     "sweep": "verbs.sweep:check_sweep",
 }

@@ -191,6 +191,8 @@ class VerbParser(argparse.ArgumentParser):
         likely = get_close_matches(name.lstrip("-").replace("_", "-"), bare, 1, 0.8)
         typos = [typo for typo in likely if not value or self._takes(f"--{typo}", value)]
         word = self._first_choice(name)
+        with_value = {part.name.removeprefix("--") for part in self._options if part.spelled_value}
+        near = [option for option in bare if value or option not in with_value]
         is_short = len(name.lstrip("-")) < 5  # two letters in the other order are half of it
         answers: Iterator[Callable[[], str]] = iter(
             (
@@ -201,7 +203,7 @@ class VerbParser(argparse.ArgumentParser):
                 lambda: self.find_elsewhere(name, self._words),
                 lambda: unknown.find_answer(whole=False),
                 lambda: f": {hint}" if hint else "",
-                lambda: near_matches(name.lstrip("-"), bare, prefix="--", loosely=is_short),
+                lambda: near_matches(name.lstrip("-"), near, prefix="--", loosely=is_short),
                 lambda: self._describe_options(value),
             )
         )

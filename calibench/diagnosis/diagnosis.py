@@ -60,7 +60,20 @@ _TOO_FEW = f"calibrator: none, as to compare them takes {FEWEST_EXAMPLES_FOR_FOL
 
 _METHODS_OF_OTHERS = {
     **dict.fromkeys(
-        ("summary", "text", "sentences", "report", "message", "to_markdown", "describe"),
+        (
+            "overconfidence",
+            "underconfidence",
+            "is_overconfident",
+            "status",
+            "conclusion",
+            "summary",
+            "text",
+            "sentences",
+            "report",
+            "message",
+            "to_markdown",
+            "describe",
+        ),
         "`diagnosis.lines` are its sentences, the first one is the verdict",
     ),
     **dict.fromkeys(
@@ -70,7 +83,16 @@ _METHODS_OF_OTHERS = {
     **dict.fromkeys(("plot", "draw", "show"), "`diagnosis.figure()` draws it"),
     **dict.fromkeys(("to_json", "save"), "`diagnosis.to_dict()` is a dictionary for a JSON file"),
     **dict.fromkeys(
-        ("calibrate", "best_calibrator", "recommended", "recommendation", "apply", "temperature"),
+        (
+            "fix",
+            "fixed",
+            "calibrate",
+            "best_calibrator",
+            "recommended",
+            "recommendation",
+            "apply",
+            "temperature",
+        ),
         "`diagnosis.calibrator` is the chosen calibrator, fitted",
     ),
     **dict.fromkeys(

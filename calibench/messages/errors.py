@@ -114,6 +114,7 @@ def no_file(path: Path, remedy: str = "") -> FileNotFoundError:
     words = (path.name.lower(), path.stem.lower())
     same = [name for name in names if name.lower() in words or Path(name).stem.lower() in words]
     names_by_stem = {Path(name).stem: name for name in names}
+    same.sort(key=lambda name: Path(name).suffix.lower() != path.suffix.lower())
     close = same or [
         names_by_stem[stem] for stem in difflib.get_close_matches(path.stem, names_by_stem, 3, 0.7)
     ]

@@ -133,7 +133,7 @@ class UnknownOption:
         if isinstance(answer, Mapping):
             kinds = {
                 "class": _CLASS.match(self.value),
-                "file": Path(self.value).suffix,
+                "file": Path(self.value).suffix or (self.value and Path(self.value).exists()),
                 "name": True,
             }
             answer = next(answer[kind] for kind, fits in kinds.items() if fits and kind in answer)

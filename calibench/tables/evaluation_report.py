@@ -49,6 +49,10 @@ _METHODS_OF_OTHERS = {
     **dict.fromkeys(
         ("to_pandas", "to_df", "to_dataframe", "df", "to_frame"), "`report.frame()` is a data frame"
     ),
+    **dict.fromkeys(
+        ("get", "items", "keys", "values", "results", "scores", "metrics_dict", "result"),
+        '`report["ece"]` is a value, and `report.frame()` has all of them',
+    ),
     "to_latex": "`report.frame().to_latex()` is LaTeX",
     **dict.fromkeys(
         ("best", "winner", "ranking", "rank"),

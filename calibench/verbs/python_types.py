@@ -93,6 +93,7 @@ _KEYWORD_SYNONYMS = {
     **dict.fromkeys(("y_prob", "y_pred", "y_score", "y_proba", "p", "x"), ("predictions", "labels")),
     "metric": ("metrics",), "sort_by": ("rank_by",), "sort": ("rank_by",), "by": ("rank_by",), "n": ("top",),
     "model": ("network",), "backbone": ("network",), "max_epochs": ("epochs",), "num_epochs": ("epochs",),
+    **dict.fromkeys(("verbose", "show_progress", "progress_bar", "quiet", "silent"), ("progress",)),
 }  # fmt: skip
 """Names of arguments in other libraries, with ours."""
 
@@ -107,6 +108,16 @@ _KEYWORD_HINTS = {
     **dict.fromkeys(
         ("val_logits", "val_labels", "val_probs", "val_target", "X_val", "y_val"),
         ": the validation set is `val=(logits, labels)`",
+    ),
+    **dict.fromkeys(
+        ("class_names", "target_names", "label_names", "labels_names"),
+        ": `classes=[...]` names the columns in their order",
+    ),
+    "evaluate.plot": ": `report.figure()` draws the diagram of what it returns",
+    "doctor.plot": ": `diagnosis.figure()` draws the diagram of what it returns",
+    **dict.fromkeys(
+        ("calibrate.n_bins", "calibrate.bins", "calibrate.shrinkage"),
+        ": arguments of a calibrator belong to it, `calibrator=calibench.calibrators.HistogramBinning(n_bins=10)`",
     ),
     "n_seeds": ": `seeds=[1, 2, 3]` are three seeds",
     "temperature": ": one is fitted with `val=(logits, labels)`; scores at another one are `logits / temperature`",
@@ -151,6 +162,9 @@ def _check_keywords(
         if name not in names:
             synonyms = [word for word in _KEYWORD_SYNONYMS.get(name, ()) if word in free]
             hint = _KEYWORD_HINTS.get(f"{function.__name__}.{name}") or _KEYWORD_HINTS.get(name)
+            is_column = isinstance(value, str) and bool(args) and isinstance(args[0], str | Path)
+            if is_column and synonyms == ["labels"]:
+                hint = f': `keys="target={value}"` names the column of the labels'
             near = hint or did_you_mean(synonyms)
             near = near or near_matches(name, free, loosely=False)
             near = near or _describe_option(function.__name__, name, value, free)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
+from inspect import signature, unwrap
 from pathlib import Path
 
 import pytest
 
-from calibench.cli import check_words
+from calibench.cli import CHECKS, check_words, function_of
 from calibench.command_line.corrections import correct, fill_places, mend, with_whole_command
 from calibench.messages.errors import one_line
 
@@ -31,6 +33,13 @@ from calibench.messages.errors import one_line
 )  # fmt: skip
 def test_a_message_is_followed(text: str, words: str, corrected: str) -> None:
     assert correct(text, words.split()) == corrected.split()
+
+
+@pytest.mark.parametrize("verb", CHECKS)
+def test_a_check_takes_the_arguments_of_its_verb(verb: str) -> None:
+    module, _, name = CHECKS[verb].partition(":")
+    check = signature(getattr(import_module(f"calibench.{module}"), name))
+    check.bind(**dict.fromkeys(signature(unwrap(function_of(verb))).parameters))
 
 
 def test_all_mistakes_are_corrected_until_the_verb_takes_the_words(

@@ -96,7 +96,7 @@ def test_values_as_a_frame_and_a_picture() -> None:
             r"needs labels: `calibench.doctor\(logits, labels\)`; .* `.*\(frame, labels=\"label\"\)`",
         ),
         ((TEST.logits, TEST.target), {"val": VAL.logits}, r"`val=\(logits, labels\)`"),
-        ((TEST.logits[:0], TEST.target[:0]), {}, "holds no examples"),
+        ((TEST.logits[:0], TEST.target[:0]), {}, "nothing is given"),
     ],
 )
 def test_mistakes_are_one_line(arrays: Any, options: Any, message: str) -> None:
