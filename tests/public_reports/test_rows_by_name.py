@@ -72,6 +72,8 @@ def test_labels_of_other_rows_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{message}.* or say `trust_rows=True` if"):
         predictions_of(arrays)
     assert (predictions_of(arrays, trust_rows=True).target == labels).all()
+    own = Predictions(np.log(probs), labels).arrays("logits", np.log(probs), ())
+    assert (predictions_of(own).target == labels).all()  # whose rows this package wrote
 
 
 @pytest.mark.parametrize("rows", [slice(None), ORDER], ids=["as drawn", "sorted"])

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_digits
 from sklearn.ensemble import GradientBoostingClassifier
 
 from calibench.cli import main
-from calibench.predictions.row_checks import refuse_shared_rows
+from calibench.predictions.row_checks import refuse_shared_rows, row_hashes
 from calibench.runs import Predictions
 from tests.draws import draw_calibrated
 
@@ -122,19 +122,17 @@ def test_a_member_that_is_given_twice_is_refused(
     assert "members 1 and 2 of `test` hold the same predictions" in message
 
 
-@pytest.mark.parametrize("depth", [1, 3, 8])
+@pytest.mark.parametrize("depth", [1, 2, 4])
 def test_trees_give_many_examples_the_same_scores(depth: int) -> None:
     """Their scores have few values, so that sets share rows by chance; of 320 models of eight kinds none is refused."""
-    inputs, labels = load_breast_cancer(return_X_y=True)
+    inputs, labels = load_digits(return_X_y=True)
+    kept = labels < 3
+    inputs, labels = inputs[kept], labels[kept]
     tree = GradientBoostingClassifier(n_estimators=3, max_depth=depth, random_state=0)
-    tree.fit(inputs[:169], labels[:169])
-    parts = {
-        "val": inputs[169:369],
-        "test": inputs[369:],
-        "far": inputs[:169] + 3 * inputs.std(axis=0),
-    }
+    tree.fit(inputs[:137], labels[:137])
+    parts = {"val": inputs[137:337], "test": inputs[337:], "far": inputs[:137] + 3}
     scores = {name: np.log(tree.predict_proba(rows)) for name, rows in parts.items()}
-    target = {"val": labels[169:369], "test": labels[369:], "far": np.full(169, -1)}
+    target = {"val": labels[137:337], "test": labels[337:], "far": np.full(137, -1)}
     sets = {
         name: [
             Predictions(
@@ -143,5 +141,6 @@ def test_trees_give_many_examples_the_same_scores(depth: int) -> None:
         ]
         for name in parts
     }
-    assert np.isin(scores["test"], scores["val"]).mean() > 0.5
+    rows = row_hashes(sets["test"][0])
+    assert np.isin(rows, row_hashes(sets["val"][0])).sum() > 20
     refuse_shared_rows(sets)
