@@ -36,7 +36,7 @@ class Check:
     wanted: bool = True
 
 
-CHECKS = (
+AUDIT_CHECKS = (
     Check("proper", "proper: training ends at the true probabilities?", is_proper, wanted=False),
     Check("keeps order", "keeps the order: the most frequent class comes first there?", checks.keeps_order,
           wanted=False),
@@ -149,7 +149,7 @@ def build_page(audits: Sequence[Audit]) -> Grid:
 def audit_loss(subject: AuditedLoss) -> Audit:
     """The audit of one loss."""
     return Audit(
-        subject.name, {check: ask(check, subject) for check in CHECKS}, measure_cost(subject)
+        subject.name, {check: ask(check, subject) for check in AUDIT_CHECKS}, measure_cost(subject)
     )
 
 

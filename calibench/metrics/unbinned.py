@@ -12,12 +12,9 @@ from torch import Tensor
 from calibench.messages.checks import option_named
 from calibench.metrics.base import TopLabelMetric, compute_once
 from calibench.metrics.calibration_errors import DistinctCells, KuiperError
-from calibench.metrics.smoothing import (
-    KERNELS,
-    SmoothError,
-    residuals_of_pairs,
-    solve_self_consistent,
-)
+from calibench.metrics.self_consistent_width import solve_self_consistent
+from calibench.metrics.smoothing import SmoothError
+from calibench.metrics.smoothing_kernels import KERNELS, residuals_of_pairs
 from calibench.metrics.titles import Titles, rate
 from calibench.tensors.binning import equal_mass_cuts
 from calibench.tensors.scores import running_sums

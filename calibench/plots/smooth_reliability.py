@@ -13,7 +13,8 @@ from numpy.random import Generator
 from scipy import sparse
 from torch import Tensor
 
-from calibench.metrics.smoothing import REFLECTED, SOFTENING, Residuals, error_and_width
+from calibench.metrics.smoothing import error_and_width
+from calibench.metrics.smoothing_kernels import REFLECTED, SOFTENING, Residuals
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.tensors.arrays import Booleans, Floats, Integers

@@ -29,7 +29,6 @@ from calibench.tables.metric_titles import HEADLINE
 from calibench.tables.terminal import show
 
 _REMEMBERED = "{} verified before on this machine, the same bytes by the same version (--all computes them again)"
-
 _ENTRIES_A_PROCESS = 10  # of which a verification takes longer than another process's start
 
 

@@ -22,7 +22,7 @@ from calibench.evaluation.scoring import score_labelled_set
 from calibench.metrics import classwise_calibration_error
 from calibench.metrics.bins import Cells, TopLabelError
 from calibench.metrics.detection import log_entropy
-from calibench.metrics.smoothing import KERNELS, Residuals
+from calibench.metrics.smoothing_kernels import KERNELS, Residuals
 from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples
 

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from calibench.cli import main
 from calibench.loss_audit import checks, page, propriety
 from calibench.loss_audit.checks import AuditedLoss, in_processes
-from calibench.loss_audit.page import ANSWER_WORDS, CHECKS, Audit, ask
+from calibench.loss_audit.page import ANSWER_WORDS, AUDIT_CHECKS, Audit, ask
 from calibench.loss_audit.propriety import is_proper
 
 
@@ -181,7 +181,7 @@ def test_a_fault_is_found(name: str, check: Any) -> None:
 
 
 def test_what_a_loss_raises_is_a_no() -> None:
-    (transforms,) = [check for check in CHECKS if check.name == "torch.func"]
+    (transforms,) = [check for check in AUDIT_CHECKS if check.name == "torch.func"]
     holds, seen = ask(transforms, subject("without_graph"))
     assert not holds
     assert "functorch transforms" in seen
@@ -200,8 +200,8 @@ def test_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one process: to start others takes most of an audit's time, and the slow tests do."""
-    alone = [check for check in CHECKS if not check.name.endswith(" processes")]
-    monkeypatch.setattr(page, "CHECKS", alone)
+    alone = [check for check in AUDIT_CHECKS if not check.name.endswith(" processes")]
+    monkeypatch.setattr(page, "AUDIT_CHECKS", alone)
     file = tmp_path / "audit.json"
     faulty = "tests.loss_audit.test_audit.without_graph"
     assert main(["audit", faulty, "-o", str(file)]) == 1
@@ -217,7 +217,7 @@ def test_command(
 
 
 def test_a_page_in_markdown_makes_no_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = {check: (True, "") for check in CHECKS}
+    answers = {check: (True, "") for check in AUDIT_CHECKS}
     monkeypatch.setattr(page, "audit_loss", lambda subject: Audit(subject.name, answers, 1.0))
     monkeypatch.delattr(Audit, "as_json")
     assert main(["audit", "CrossEntropyLoss", "-o", str(tmp_path / "audit.md")]) == 0

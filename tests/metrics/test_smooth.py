@@ -16,15 +16,9 @@ from calibench.metrics.convolution import (
     smooth_even,
     smooth_open,
 )
-from calibench.metrics.smoothing import (
-    KERNELS,
-    REFLECTED,
-    Residuals,
-    SmoothingKernel,
-    error_and_width,
-    estimate_self_consistent,
-    solve_self_consistent,
-)
+from calibench.metrics.self_consistent_width import estimate_self_consistent, solve_self_consistent
+from calibench.metrics.smoothing import error_and_width
+from calibench.metrics.smoothing_kernels import KERNELS, REFLECTED, Residuals, SmoothingKernel
 from calibench.metrics.unbinned import largest_correlation
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
