@@ -39,7 +39,6 @@ class Docstring(NamedTuple):
 
 _SECTION = re.compile(r"^([A-Z][\w ]*):\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w+):(.*\n(?: .*\n|\n)*)", re.MULTILINE)
-ENTRIES = re.compile(r"(?<=\n)    [a-z_]+: .*\n(?: {5,}.*\n)*")
 _OF_CODE = ("Args", "Attributes", "Raises", "Returns")
 
 

@@ -128,13 +128,13 @@ def _encode_image(colour: tuple[int, int, int], side: int, format: str) -> bytes
     return file.getvalue()
 
 
-def write_tiny_imagenet(root: Path, *, per_class: int = 52, classes: int = 200) -> None:
+def write_tiny_imagenet(root: Path, *, per_class: int = 52) -> None:
     """Write `tiny-imagenet-200`: class folders, an annotated flat validation folder, wnids.txt unsorted.
 
     Red is class % 25 in training images, so that few of the 200 classes are separable.
     """
     folder = root / "tiny-imagenet-200"
-    names = [f"n{number:08d}" for number in range(classes)]
+    names = [f"n{number:08d}" for number in range(200)]
     lines = []
     for label, name in enumerate(names):
         for i in range(per_class):
@@ -320,11 +320,11 @@ def write_finsen(root: Path, *, texts: int = 600) -> list[tuple[str, str]]:
     return rows
 
 
-def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:
+def write_imagenet(root: Path, *, subset: bool = False) -> None:
     """Write `imagenet/{train,val}` below a folder, and a few images of each of its evaluation sets.
 
     A class, of all or for a `subset` of those of ImageNet-R, is a colour; an image has noise, and 48 x 40 pixels.
-    ImageNet-C is of Gaussian noise alone. There are `train` training images of a class, and two for validation.
+    ImageNet-C is of Gaussian noise alone. There are two training images of a class, and two for validation.
     """
     random = np.random.default_rng(0)
 
@@ -337,7 +337,7 @@ def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:
     for number, (wnid, _, sets) in enumerate(imagenet_classes()):
         if subset and "r" not in sets:
             continue
-        for image in range(train):
+        for image in range(2):
             write(root / "imagenet" / "train" / wnid / f"{wnid}_{image}.JPEG", number)
         for image in range(2 * number, 2 * number + 2):
             name = f"{wnid}/ILSVRC2012_val_{image + 1:08d}.JPEG"

@@ -11,6 +11,7 @@ from calibench.files.table_file import TABLE_KINDS, table_kind
 
 PART_TITLES = {"train": "train", "val": "validation", "test": "test"}
 
+_FEW = 5  # names in a line
 _WORDS = re.compile("[A-Za-z]+")
 
 
@@ -113,7 +114,8 @@ def describe_parts(
     return "; ".join(lines)
 
 
-def name_few(names: Iterable[str], limit: int = 5) -> str:
-    """Names in one line, at most so many: `a, b, c, ... (12)`."""
+def name_few(names: Iterable[str]) -> str:
+    """Names in one line, the first five of them: `a, b, c, d, e, ... (12)`."""
     entries = [*names]
-    return ", ".join(entries[:limit]) + (f", ... ({len(entries)})" if len(entries) > limit else "")
+    others = f", ... ({len(entries)})" if len(entries) > _FEW else ""
+    return ", ".join(entries[:_FEW]) + others

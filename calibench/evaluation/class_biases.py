@@ -29,6 +29,7 @@ from calibench.tensors.arrays import Floats
 FEWEST_OF_A_CLASS = 20
 """Examples that every class needs, so that its bias can be fitted on four fifths of them."""
 
+_FOLDS = 5
 _CHUNK = 250  # resamples at a time
 
 
@@ -44,10 +45,10 @@ def has_enough_of_each_class(target: Tensor, num_classes: int) -> bool:
 
 
 def resample_refinement_by_class(
-    log_probs: Tensor, target: Tensor, resamples: Resamples, *, folds: int = 5
+    log_probs: Tensor, target: Tensor, resamples: Resamples
 ) -> dict[str, Floats]:
     """Refinement after temperature and class biases on each resampled set, (R,), by score: `nll` and `brier`."""
-    fold = stratified_folds(target, min(folds, len(target)), log_probs)
+    fold = stratified_folds(target, min(_FOLDS, len(target)), log_probs)
     scores = finite_log_probs(log_probs)
     expansions = [
         _Expansion.of_fold(scores, target, fold == index) for index in range(int(fold.max()) + 1)

@@ -93,13 +93,13 @@ def _counts(resamples: Resamples) -> Integers:
 
 
 def best_by_replicates(
-    values: Floats, replicates: Floats, *, higher_is_better: bool = False, level: float = LEVEL
+    values: Floats, replicates: Floats, *, higher_is_better: bool = False
 ) -> tuple[bool, ...]:
     """Which of several values, measured on the same examples, may be the best.
 
     Value i may be the best unless it is worse than some other by more than their replicates, centred, stray: the
-    largest of its studentised differences is compared with the 1 - level quantile of the same largest over the
-    replicates. So the best is among these with probability 1 - level, however many there are and however they
+    largest of its studentised differences is compared with the 95 % quantile of the same largest over the
+    replicates. So the best is among these with probability 95 %, however many there are and however they
     depend on each other; none is best alone, or where it is not finite. `replicates` are each of the K values on the
     same resampled sets, (K, R).
     """
@@ -113,13 +113,11 @@ def best_by_replicates(
     if len(signed) > 1:
         signed, draws = signed[finite], draws[finite]
         centred = draws - draws.mean(axis=1, keepdims=True)
-        is_best[finite] = [
-            _is_among_best(signed, centred, row, level) for row in range(len(signed))
-        ]
+        is_best[finite] = [_is_among_best(signed, centred, row) for row in range(len(signed))]
     return tuple(is_best.tolist())
 
 
-def _is_among_best(values: Floats, centred: Floats, row: int, level: float) -> bool:
+def _is_among_best(values: Floats, centred: Floats, row: int) -> bool:
     others = np.arange(len(values)) != row
     behind = values[row] - values[others]
     strayed = centred[row] - centred[others]
@@ -131,7 +129,7 @@ def _is_among_best(values: Floats, centred: Floats, row: int, level: float) -> b
     if steady.all():
         return True
     errors = errors[~steady, None]
-    limit = np.quantile((strayed[~steady] / errors).max(axis=0), 1 - level)
+    limit = np.quantile((strayed[~steady] / errors).max(axis=0), 1 - LEVEL)
     return bool((behind[~steady, None] / errors).max() <= limit)
 
 

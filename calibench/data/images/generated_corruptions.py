@@ -17,6 +17,7 @@ from calibench.files.set_names import SEVERITIES
 
 GAUSSIAN_NOISE_STD = (0.04, 0.06, 0.08, 0.09, 0.10)  # CIFAR, severities 1 to 5, on the [0, 1] scale
 _DEFOCUS = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))  # radius, its edge's width
+_CLOUD_SIDE = 32
 _FOG = ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75))  # density, decay by octave
 _JPEG_QUALITY = (80, 65, 58, 50, 40)
 _AT_ONCE = 1000  # images in float64
@@ -86,14 +87,14 @@ def fog(images: Tensor, severity: int) -> Tensor:
     return torch.cat(parts)
 
 
-def draw_plasma(count: int, decay: float, generator: torch.Generator, *, side: int = 32) -> Tensor:
-    """Clouds in [0, 1] by the diamond-square algorithm on a torus, (count, side, side).
+def draw_plasma(count: int, decay: float, generator: torch.Generator) -> Tensor:
+    """Clouds in [0, 1] by the diamond-square algorithm on a torus, (count, 32, 32).
 
     At each halving of the grid a new point is the mean of its four neighbours plus uniform noise in +-amplitude^2;
     the amplitude starts at 100 and is divided by `decay` each time.
     """
-    height = torch.zeros(count, side, side, dtype=torch.float64)
-    step, amplitude = side, 100.0
+    height = torch.zeros(count, _CLOUD_SIDE, _CLOUD_SIDE, dtype=torch.float64)
+    step, amplitude = _CLOUD_SIDE, 100.0
     while step >= 2:
         half = step // 2
         corners = height[:, ::step, ::step]
