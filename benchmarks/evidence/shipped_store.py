@@ -89,7 +89,7 @@ def main() -> None:
         folders = [Path(run) for run in run_folders(given.results.resolve())]
         for run in with_progress(iter(folders), len(folders), "rounding and scoring"):
             round_and_score(run, Path(scratch).joinpath("results", *run.parts[-5:]))
-        added = store.add(given.to, Path(scratch) / "results", kept=store.Kept(sets=()))
+        added = store.add(given.to, Path(scratch) / "results", policy=store.StoragePolicy(sets=()))
     print_additions(added, given.to)
 
 

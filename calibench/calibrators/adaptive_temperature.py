@@ -176,16 +176,16 @@ class AdaptiveTemperatureScaling(Calibrator):
         for tried, confidence, residual in rounds.try_all(logits, binned):
             for number, (end, of_set) in enumerate(zip(ends, hits, strict=True)):
                 rows = slice(end - len(of_set), end)
-                own = slice(number * self.n_bins, (number + 1) * self.n_bins)
-                share = binned.counts[own] / len(of_set)
+                bins_of_set = slice(number * self.n_bins, (number + 1) * self.n_bins)
+                share = binned.counts[bins_of_set] / len(of_set)
                 prior = prior_weight(len(of_set), self.shrinkage) * share
                 errors = expected_calibration_errors(
                     confidence[:, rows], residual[:, rows], self.ece_bins
                 )
-                errors += np.log(tried[:, own]) ** 2 @ prior / 2
+                errors += np.log(tried[:, bins_of_set]) ** 2 @ prior / 2
                 lowest = int(errors.argmin())
                 if errors[lowest] < smallest[number]:
-                    best[number], smallest[number] = tried[lowest, own], errors[lowest]
+                    best[number], smallest[number] = tried[lowest, bins_of_set], errors[lowest]
         return best
 
     def _temperatures_of(self, logits: Tensor) -> Tensor:

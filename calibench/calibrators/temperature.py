@@ -268,8 +268,8 @@ def keep_if_few(blocks: Callable[[], Iterable[T]], logits: Tensor) -> Callable[[
     """Blocks of logits (N, K) that a fit makes in each step, made once where they are few numbers."""
     if 8 * logits.numel() > _KEPT:
         return blocks
-    made = [*blocks()]
-    return lambda: made
+    block_list = [*blocks()]
+    return lambda: block_list
 
 
 def ece_temperature(

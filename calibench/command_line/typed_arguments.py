@@ -205,7 +205,7 @@ class Argument:
 
     @property
     def spelled_value(self) -> str:
-        """What stands for the value in the help, behind a blank: ` N`; empty for an option without one."""
+        """The value as the help has it, behind a blank: ` N`; empty for an option without one."""
         choices = ",".join(self.type.option.allowed_values)
         word = self.type.option.metavar or (f"{{{choices}}}" if choices else "VALUE")
         return "" if self.type.base is bool or self.type.option.rest else f" {word}"

@@ -312,12 +312,12 @@ class VerbParser(argparse.ArgumentParser):
 
     def _complete(self, missing: str, example: str) -> str:
         """The typed words with a missing option as an example has it; the example itself where that is not enough."""
-        option, *more = missing.split("/")
+        option, *other_names = missing.split("/")
         parts = example.split()
         if not self._positional and Path("".join(self._words[:1])).is_file() and "--val" in parts:
             parts[parts.index("--val") + 1] = self._words[0]
             return shlex.join(parts)
-        values = [parts[parts.index(name) + 1] for name in (option, *more) if name in parts]
+        values = [parts[parts.index(name) + 1] for name in (option, *other_names) if name in parts]
         first_word = "".join(self._words[:1])
         allowed = self._positional[0].type.option.allowed_values if self._positional else [""]
         fits = first_word in allowed if allowed else not first_word.startswith("-")

@@ -64,9 +64,13 @@ def merge_files(names: Sequence[str]) -> Config:
 def _refuse_other_program(name: str, content: Config) -> None:
     """Raise a UsageError for a file none of whose keys is one of a configuration."""
     keys = [str(key) for key in content]
-    known = {*_OF_ONE_RUN, *SUITE_KEYS, *(option.removeprefix("--") for option in PLAIN_OPTIONS)}
+    known_keys = {
+        *_OF_ONE_RUN,
+        *SUITE_KEYS,
+        *(option.removeprefix("--") for option in PLAIN_OPTIONS),
+    }
     groups = [key.partition(".")[0] for key in keys]
-    is_like_ours = any(get_close_matches(group, known, 1, 0.8) for group in groups)
+    is_like_ours = any(get_close_matches(group, known_keys, 1, 0.8) for group in groups)
     if len(keys) > 1 and not is_like_ours and Path(name).is_file():
         remedy = f"{':' if is_command_line() else '; in a shell'} {EXAMPLE_FILE}"
         raise UsageError(

@@ -95,8 +95,8 @@ def find_configuration_file(name: str, *, folders: Sequence[str] = _FOLDERS) -> 
             return candidate
     if path.is_dir():
         resolved = path / "config.yaml"
-        own = f"or a short name, as `digits_lt`; for images of your own: `calibench new images mine --data {name}`"
-        example = f"`{resolved}`" if resolved.is_file() else own
+        advice = f"or a short name, as `digits_lt`; for images of your own: `calibench new images mine --data {name}`"
+        example = f"`{resolved}`" if resolved.is_file() else advice
         raise UsageError(f"`{name}` is a folder; a YAML file is expected, {example}.")
     check_is_unpacked()
     names = [entry for entry in list_configuration_files() if entry.rpartition("/")[0] in folders]

@@ -128,13 +128,13 @@ def _encode_image(colour: tuple[int, int, int], side: int, format: str) -> bytes
     return file.getvalue()
 
 
-def write_tiny_imagenet(root: Path, *, per_class: int = 52) -> None:
+def write_tiny_imagenet(root: Path, *, per_class: int = 52, classes: int = 200) -> None:
     """Write `tiny-imagenet-200`: class folders, an annotated flat validation folder, wnids.txt unsorted.
 
     Red is class % 25 in training images, so that few of the 200 classes are separable.
     """
     folder = root / "tiny-imagenet-200"
-    names = [f"n{number:08d}" for number in range(200)]
+    names = [f"n{number:08d}" for number in range(classes)]
     lines = []
     for label, name in enumerate(names):
         for i in range(per_class):

@@ -123,9 +123,11 @@ def find_missing_labels(rows: np.ndarray, labels: np.ndarray, cell_title: str) -
     }
 
 
-def refuse_column_of_parts(path: Path, table: TableFile, used: Collection[str]) -> None:
+def refuse_column_of_parts(path: Path, table: TableFile, used_columns: Collection[str]) -> None:
     """Raise a DataError for a file of all parts, in which a column says which rows are for training and for testing."""
-    names = [name for name in table.names if name.lower() in _PART_COLUMNS and name not in used]
+    names = [
+        name for name in table.names if name.lower() in _PART_COLUMNS and name not in used_columns
+    ]
     frame = table.frame(names, names) if names else {}
     for name in names:
         parts = {str(cell) for cell in frame[name]} - {""}

@@ -125,10 +125,12 @@ def _refit_on_resample(
     model, times = copy.deepcopy(calibrator), torch.as_tensor(np.asarray(counts, np.int64))
     total = 0.0
     for number in range(int(fold.max()) + 1):
-        drawn = ((fold == number) & (times > 0)).nonzero().flatten()
+        drawn_rows = ((fold == number) & (times > 0)).nonzero().flatten()
         others = torch.repeat_interleave(torch.arange(len(fold)), times * (fold != number))
-        if len(drawn) and len(others):
-            log_probs = predict_after_refit(model, scores[others], target[others], scores[drawn])
-            gains = raw[drawn] - example_nll(log_probs, target[drawn])
-            total += float(gains @ times[drawn].double())
+        if len(drawn_rows) and len(others):
+            log_probs = predict_after_refit(
+                model, scores[others], target[others], scores[drawn_rows]
+            )
+            gains = raw[drawn_rows] - example_nll(log_probs, target[drawn_rows])
+            total += float(gains @ times[drawn_rows].double())
     return total / len(fold)

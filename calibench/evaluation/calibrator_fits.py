@@ -128,14 +128,16 @@ def leave_out_long_fits(
     """Calibrators whose fits to n examples of k classes can be waited for, and a line that names the others."""
     are_long = [bool(calibrator.describe_long_fit(n, k)) for calibrator in calibrators]
     long = list(compress(unique_names(calibrators), are_long))
-    kept = [model for model, is_long in zip(calibrators, are_long, strict=True) if not is_long]
+    short_fits = [
+        model for model, is_long in zip(calibrators, are_long, strict=True) if not is_long
+    ]
     if not long:
-        return kept, []
+        return short_fits, []
     line = (
         f"left out: {', '.join(long)}, as a fit to {n:,} x {k:,} logits takes minutes; "
         f"StructuredVectorScaling has {2 * k:,} parameters in place of {k * (k + 1):,}"
     )
-    return kept, [line]
+    return short_fits, [line]
 
 
 class SharedFit:

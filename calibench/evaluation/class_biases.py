@@ -102,12 +102,12 @@ class _Expansion:
 
     def sum_scores(self, name: str, counts: Floats) -> Floats:
         """The summed score of the fold's examples on each resample, (R, N) -> (R,)."""
-        drawn, others = counts[:, self.is_scored], counts[:, ~self.is_scored]
+        scored_counts, others = counts[:, self.is_scored], counts[:, ~self.is_scored]
         # the fit is of a mean: a resample that has more of the other folds moves it no further
         moved = others @ self.pull * (others.shape[1] / others.sum(1, keepdims=True))
         bend = np.einsum("rp,pq,rq->r", moved, self.bends[name], moved) / 2
-        slope = np.einsum("rp,rp->r", drawn @ self.slopes[name], moved)
-        sums: Floats = drawn @ self.values[name] + slope + drawn.sum(1) * bend
+        slope = np.einsum("rp,rp->r", scored_counts @ self.slopes[name], moved)
+        sums: Floats = scored_counts @ self.values[name] + slope + scored_counts.sum(1) * bend
         return sums
 
 

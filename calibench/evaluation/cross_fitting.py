@@ -70,13 +70,17 @@ def cross_fit(
     divisions = [(fold != index, fold == index) for index in range(min(folds, len(target)))]
     if in_sample:
         divisions = [(all_rows, all_rows)]
-    kept = finite_log_probs(logits) if logits.numel() <= _KEPT else None
-    parts = ((_prepare_for_fit(model, logits, kept, rows), target[rows]) for rows, _ in divisions)
+    all_scores = finite_log_probs(logits) if logits.numel() <= _KEPT else None
+    parts = (
+        (_prepare_for_fit(model, logits, all_scores, rows), target[rows]) for rows, _ in divisions
+    )
     arrays: dict[str, Tensor] = {}
     with silence_fits(BoundWarning):
         for fitted, (_, is_scored) in zip(model.fit_each(parts), divisions, strict=True):
             for places in torch.split(is_scored.nonzero().flatten(), rows_at_once(logits)):
-                scores = finite_log_probs(logits[places]) if kept is None else kept[places]
+                scores = (
+                    finite_log_probs(logits[places]) if all_scores is None else all_scores[places]
+                )
                 for name, block in values(fitted.log_prob(scores), places).items():
                     if name not in arrays:
                         arrays[name] = block.new_empty(len(target), *block.shape[1:])
@@ -85,11 +89,15 @@ def cross_fit(
 
 
 def _prepare_for_fit(
-    model: Calibrator, logits: Tensor, kept: Tensor | None, rows: Tensor
+    model: Calibrator, logits: Tensor, all_scores: Tensor | None, rows: Tensor
 ) -> Tensor:
     """The finite log-probabilities of some rows, kept ones or new, in single precision for a fit that widens them."""
-    if kept is not None:
-        return at_least_float32(kept[rows].to(logits.dtype)) if model.widens_blocks else kept[rows]
+    if all_scores is not None:
+        return (
+            at_least_float32(all_scores[rows].to(logits.dtype))
+            if model.widens_blocks
+            else all_scores[rows]
+        )
     scores = at_least_float32(logits[rows]) if model.widens_blocks else logits[rows].double()
     for (block,) in blocks_of_rows(scores):
         block.copy_(finite_log_probs(block))

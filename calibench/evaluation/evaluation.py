@@ -117,8 +117,8 @@ class Evaluation:
 
     def without_long_fits(self, val: Predictions) -> tuple[Self, list[str]]:
         """The evaluation without calibrators whose fits to a set would take too long, and a line that names them."""
-        kept, lines = leave_out_long_fits([*self.named().values()], *val.logits.shape)
-        return replace(self, calibrators=kept) if lines else self, lines
+        calibrators, lines = leave_out_long_fits([*self.named().values()], *val.logits.shape)
+        return replace(self, calibrators=calibrators) if lines else self, lines
 
     def list_fits(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
         """The ways in which the calibrators are fitted on these sets, by name."""

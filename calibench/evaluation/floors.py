@@ -263,8 +263,11 @@ class Floors:
         ((_, cells, _),) = self.parts(error)
         confidence = cells.value.double().clamp(0, 1).numpy()
         correct = PoissonBinomial(confidence, cells.index.numpy(), cells.size)
-        most, random = limit_draws(ends[-1], correct.singles), np.random.default_rng(self._seed)
-        for start, end in pairwise(min(end, most) for end in ends):
+        most_draws, random = (
+            limit_draws(ends[-1], correct.singles),
+            np.random.default_rng(self._seed),
+        )
+        for start, end in pairwise(min(end, most_draws) for end in ends):
             yield map(torch.from_numpy, correct.draws(end - start, random))
 
     def _keeps_draws(self, error: ErrorOfCells, draws: int) -> bool:
@@ -294,8 +297,10 @@ class Floors:
         self, error: ErrorOfCells, shape: torch.Size, ends: Sequence[int]
     ) -> Iterator[Iterator[Tensor]]:
         """Hits of calibrated models in each cell of each class, in parts, in chunks (some draws, K, cells)."""
-        most = limit_draws(self._number(ErrorOfCells), len(self._target))  # of all such errors
-        for start, end in pairwise([*ends[:-1], most]):
+        most_draws = limit_draws(
+            self._number(ErrorOfCells), len(self._target)
+        )  # of all such errors
+        for start, end in pairwise([*ends[:-1], most_draws]):
             labels = self._draw_labels(start, end)[:, : ends[-1] - start]
             yield self._hits_of_labels(error, shape, labels)
 

@@ -184,16 +184,16 @@ class VariationalCalibrationError(WholeSetMetric):
 
     def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
         """The parts; see `WholeSetMetric`."""
-        alone = [name for name in self.value_names if not name.endswith(_BY_CLASS)]
+        plain_names = [name for name in self.value_names if not name.endswith(_BY_CLASS)]
         if not _can_be_cross_fitted(scored):
-            return dict.fromkeys(alone, _UNDEFINED)
+            return dict.fromkeys(plain_names, _UNDEFINED)
         values: dict[str, Tensor] = {}
         for end, calibrator in _list_recalibrations(scored, by_class=self.by_class).items():
             with silence_fits():
                 terms = compute_variational_terms(
                     *scored, p=self.p, folds=self.folds, calibrator=calibrator
                 )
-            names = (f"{name}{end}" for name in alone)
+            names = (f"{name}{end}" for name in plain_names)
             values |= zip(names, terms.values(), strict=False)  # the error is the first
         return values
 

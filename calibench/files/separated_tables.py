@@ -63,20 +63,20 @@ def _without_comments(
 
     The last of them is the header if it has as many cells as the row below, which holds a number: numpy writes it so.
     """
-    last, rest, count = b"", content, 0
-    while rest.startswith(b"#"):
-        last, _, rest = rest.partition(b"\n")
+    last, remaining, count = b"", content, 0
+    while remaining.startswith(b"#"):
+        last, _, remaining = remaining.partition(b"\n")
         count += 1
-    if not count or not rest.strip():
+    if not count or not remaining.strip():
         return content, 0
     names = last.lstrip(b"# ")
-    sign = separator or _guess_sign(names + b"\n" + rest, default, header=True)
-    first, second = (line.decode().split(sign) for line in (names, rest.partition(b"\n")[0]))
+    sign = separator or _guess_sign(names + b"\n" + remaining, default, header=True)
+    first, second = (line.decode().split(sign) for line in (names, remaining.partition(b"\n")[0]))
     if header and 1 < len(first) == len(second) and any(map(is_number, second)):
         count -= 1
         is_name = names.startswith(sign.encode())  # a column that is called `#`
-        rest = (last if is_name else names) + b"\n" + rest
-    return rest, count
+        remaining = (last if is_name else names) + b"\n" + remaining
+    return remaining, count
 
 
 def _without_rules(content: bytes) -> bytes:
@@ -114,7 +114,8 @@ def _with_name_of_rows(content: bytes, sign: str) -> bytes:
     numbers = [row[0] for row in cells[1:]]
     are_quoted = sign == _SPACE or content.partition(b"\n")[2].startswith(b'"')
     width = len(cells[0]) + 1
-    are_wider = are_quoted and all(len(row) == width and row[-1].strip() for row in cells[1:])
+    are_full = [len(row) == width and row[-1].strip() for row in cells[1:]]
+    are_wider = are_quoted and all(are_full)
     are_numbers = all(map(str.isdecimal, numbers)) and len({*numbers}) == len(numbers)
     return b'""' + sign.encode() + content if are_wider and are_numbers else content
 

@@ -56,12 +56,12 @@ class TableFile:
 
     def in_memory(self) -> "TableFile":
         """This table with all its columns read, of which frames without columns of text are taken."""
-        whole = self.frame()
+        full_frame = self.frame()
 
         def read(columns: Sequence[str] | None, texts: Sequence[str]) -> Any:
             if texts:
                 return self.read(columns, texts)
-            return whole if columns is None else whole[list(columns)]
+            return full_frame if columns is None else full_frame[list(columns)]
 
         return replace(self, read=read)
 
@@ -98,9 +98,9 @@ def table_of_frame(frame: Any) -> TableFile:
 
 def as_stripped_text(cells: Any) -> Any:
     """Cells as texts, stripped, empty where there is none; raises a ValueError for cells that hold several values."""
-    several = cells.map(lambda cell: isinstance(cell, list | dict | np.ndarray))
-    if several.any():
-        row = int(np.flatnonzero(several)[0])
+    holds_several = cells.map(lambda cell: isinstance(cell, list | dict | np.ndarray))
+    if holds_several.any():
+        row = int(np.flatnonzero(holds_several)[0])
         raise ValueError(
             f"column `{cells.name}`, row {row + 1}: a text is expected, got a {type(cells.iloc[row]).__name__}"
         )

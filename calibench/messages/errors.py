@@ -65,11 +65,8 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "", loosely: 
     """
     spelled = {candidate.lower(): candidate for candidate in names}
     wrong = name.lower()
-    ends = [
-        candidate
-        for candidate in spelled
-        if len(candidate) > 4 and (wrong.startswith(candidate) or wrong.endswith(f"_{candidate}"))
-    ]
+    long_names = [candidate for candidate in spelled if len(candidate) > 4]
+    ends = [name for name in long_names if wrong.startswith(name) or wrong.endswith(f"_{name}")]
     typos, close = (_similar_names(wrong, spelled, share) for share in (0.8, 0.6))
     stem = (_KINDS.sub("", wrong) or wrong).removesuffix("s")
     holding = [
@@ -79,7 +76,8 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "", loosely: 
         key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
     )
     likely = [*_same(wrong, spelled), *typos, *ends]
-    matches = [*likely, *holding, *([] if likely or not loosely else close)]
+    loose = [] if likely or not loosely else close
+    matches = [*likely, *holding, *loose]
     return did_you_mean(f"{prefix}{spelled[match]}" for match in matches)
 
 

@@ -113,8 +113,8 @@ class CalibrationMetric(ExplainsForeignMethods, MovedNotCast, MetricTitles, Metr
         if argument in _TOLD_BY_PREDICTIONS:
             return f"{text}: leave it out, `update` reads it from the predictions."
         names = [name for name in signature(type(self)).parameters if name != "kwargs"]
-        taken = f"; it takes {', '.join(f'`{name}`' for name in names)}"
-        return f"{text}{near_matches(argument, names) or taken}"
+        arguments = f"; it takes {', '.join(f'`{name}`' for name in names)}"
+        return f"{text}{near_matches(argument, names) or arguments}"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -45,13 +45,13 @@ class WaitingRows:
 
     def has_room_for(self, scores: Tensor) -> bool:
         """Whether scores (N, K) are like the rows that wait, and not too many."""
-        kept = self._scores
+        buffer = self._scores
         is_alike = (
-            scores.shape[1:] == kept.shape[1:]
-            and scores.dtype == kept.dtype
-            and scores.device == kept.device
+            scores.shape[1:] == buffer.shape[1:]
+            and scores.dtype == buffer.dtype
+            and scores.device == buffer.device
         )
-        return is_alike and self._rows + len(scores) <= len(kept)
+        return is_alike and self._rows + len(scores) <= len(buffer)
 
     def append(self, scores: Tensor, target: Tensor) -> None:
         """Add a batch for which there is room; without rows there is room for each that is smaller than `enough`."""

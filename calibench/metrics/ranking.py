@@ -134,8 +134,10 @@ def log_odds_of_top_label(preds: Tensor, predicted: Tensor) -> Tensor:
     """
     wide, place = preds.double(), predicted.unsqueeze(1)
     top = wide.gather(1, place).squeeze(1)
-    rest, others = (1 - top).clamp(min=0), wide.scatter(1, place, 0.0).sum(1)
-    return top.log() - torch.where((rest < _SMALL_REST) & (others > 0), others, rest).log()
+    remainder, others = (1 - top).clamp(min=0), wide.scatter(1, place, 0.0).sum(1)
+    return (
+        top.log() - torch.where((remainder < _SMALL_REST) & (others > 0), others, remainder).log()
+    )
 
 
 def expected_errors(scores: Tensor, correct: Tensor) -> Tensor:

@@ -135,8 +135,8 @@ def _errors_at(
     errors = np.empty(len(sets))
     for place in np.unique(places).tolist():
         is_there = places == place
-        there = residuals.select(torch.from_numpy(sets[is_there]).to(residuals.device))
-        errors[is_there] = kernel.error(there, place / _WIDTHS).cpu().numpy()
+        residuals_there = residuals.select(torch.from_numpy(sets[is_there]).to(residuals.device))
+        errors[is_there] = kernel.error(residuals_there, place / _WIDTHS).cpu().numpy()
     return errors
 
 

@@ -176,13 +176,13 @@ def check_columns_exist(columns: Iterable[Column], keys: Set[Key]) -> None:
             raise UsageError(f"no run has the metric `{column.metric}`{near}")
         calibrators = sorted({key.calibrator for key in keys_of_metric})
         if calibrators and column.calibrator not in (*calibrators, ANY, BEST):
-            there = ", ".join(f"{column.metric}@{initials(name)}" for name in calibrators)
-            near = near_matches(column.calibrator, calibrators) or f"; runs have {there}"
+            columns_of_runs = ", ".join(f"{column.metric}@{initials(name)}" for name in calibrators)
+            near = near_matches(column.calibrator, calibrators) or f"; runs have {columns_of_runs}"
             raise UsageError(f"no run has the column {column}{near}")
         bins = sorted({key.n_bins for key in keys_of_metric if key.n_bins})
         if column.n_bins and bins and column.n_bins not in bins:
-            there = ", ".join(f"{column.metric}_{n_bins}" for n_bins in bins)
-            raise UsageError(f"no run has the column {column}; runs have {there}")
+            columns_of_runs = ", ".join(f"{column.metric}_{n_bins}" for n_bins in bins)
+            raise UsageError(f"no run has the column {column}; runs have {columns_of_runs}")
         places = ", ".join(sorted(set().union(*map(_parts_of_key, keys_of_metric))))
         raise UsageError(
             f"no run has the column {column} (sets, calibrators, scores and labels: {places})."

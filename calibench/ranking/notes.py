@@ -164,5 +164,5 @@ def _holes(table: Table) -> list[str]:
 def _first_hole(table: Table) -> list[str]:
     """One line for all missing runs: the first of them, and how many more."""
     first, *others = [*table.holes(), ""]
-    more = [f"{len(others) - 1} more (`calibench runs list`)"] if len(others) > 1 else []
-    return ["; ".join([f"missing: {first}", *more])] if first else []
+    further_rows = [f"{len(others) - 1} more (`calibench runs list`)"] if len(others) > 1 else []
+    return ["; ".join([f"missing: {first}", *further_rows])] if first else []

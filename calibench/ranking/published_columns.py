@@ -30,18 +30,18 @@ def paper_columns(paper: str) -> list[Column]:
     return [*(column.after(c) for column in columns for c in (RAW, ANY)), *sets]
 
 
-def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> None:
+def add_published(table: Table, paper: str, requested_columns: Sequence[Column] | None) -> None:
     """Add a column of published numbers after each column that the paper has measured.
 
-    Without columns that the user asked for (`shown`), ours that the paper has not measured are dropped; if it has
-    measured none, those without a number are.
+    Without columns that the user asked for (`requested_columns`), ours that the paper has not measured are dropped; if
+    it has measured none, those without a number are.
     """
     measured = {column: _published_values(table, column, paper) for column in table.columns}
     nothing = not any(measured.values())
     columns: list[Column] = []
     for column, numbers in measured.items():
         is_measured = nothing and any(row.values[column].seeds for row in table.rows)
-        if numbers or is_measured or shown is not None or column == table.sort:
+        if numbers or is_measured or requested_columns is not None or column == table.sort:
             columns.append(column)
         if numbers:
             published_column = column._replace(paper=paper)

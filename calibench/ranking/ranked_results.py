@@ -359,8 +359,8 @@ def _check_columns(
 ) -> None:
     """Raise a UsageError for a column that no run has; all numbers are read to name those that there are."""
     if find_missing_columns(columns, read.keys):
-        every = _read(results, columns, every_number=True, processes=processes)
-        check_columns_exist(columns, every.keys)
+        all_results = _read(results, columns, every_number=True, processes=processes)
+        check_columns_exist(columns, all_results.keys)
 
 
 def _left_out(read: Results, table: Table) -> list[str]:

@@ -364,8 +364,8 @@ def expected_seeds(finished: Sequence[set[int]]) -> set[int]:
     rows whole.
     """
     counts = Counter(seed for seeds in finished for seed in seeds)
-    most = max(map(len, finished), default=0)
-    longest = {seed for seeds in finished for seed in seeds if len(seeds) == most}
+    most_seeds = max(map(len, finished), default=0)
+    longest = {seed for seeds in finished for seed in seeds if len(seeds) == most_seeds}
     most_rows = {seed for seed, count in counts.items() if 2 * count > len(finished)}
     half_of_rows = {seed for seed, count in counts.items() if 2 * count == len(finished)}
     return most_rows | (half_of_rows & longest)

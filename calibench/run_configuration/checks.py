@@ -85,10 +85,10 @@ def _describe_loss_argument(name: str, value: object) -> str:
     classes = place.classes_with(name) if place is not None else []
     if not classes or not is_command_line():
         return did_you_mean([f"model.loss.{name}"] if classes else [])
-    more = f"; {', '.join(classes[1:4])} have it too" if len(classes) > 1 else ""
+    other_classes = f"; {', '.join(classes[1:4])} have it too" if len(classes) > 1 else ""
     loss = spell_key("model.loss", classes[0]).strip("`")
     argument = spell_key(f"model.loss.{name}", value or "VALUE").strip("`")
-    return f": `{loss} {argument}`{more}"
+    return f": `{loss} {argument}`{other_classes}"
 
 
 def _only_key(block: Any) -> str:

@@ -175,9 +175,9 @@ class ClassPlace:
         candidates = public or [*self.names, *others]
         alias = self.family.answer_alias(path) if self.family is not None else ""
         module = f"{path.rpartition('.')[0]}." if public else ""
-        first, _, rest = path.partition(".")
+        first, _, remaining_path = path.partition(".")
         if missing and first in _ABBREVIATIONS:
-            alias = did_you_mean([f"{_ABBREVIATIONS[first]}.{rest}"])
+            alias = did_you_mean([f"{_ABBREVIATIONS[first]}.{remaining_path}"])
         near = alias or ("" if missing else near_matches(name, candidates, prefix=module))
         if "-" in path:
             near = near or self._near_without_hyphens(path)

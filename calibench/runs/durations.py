@@ -41,9 +41,13 @@ class RunDuration:
 
 def describe_seconds(seconds: float) -> str:
     """Seconds as `7:30` (minutes) or `1:07:30`."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return (
+        f"{hours}:{minutes:02d}:{remaining_seconds:02d}"
+        if hours
+        else f"{minutes}:{remaining_seconds:02d}"
+    )
 
 
 def mean_duration(folder: Path) -> RunDuration | None:

@@ -48,10 +48,10 @@ def finished_runs(results: Path) -> Iterator[Run]:
 
 def warn_skipped(path: Path | str, reason: object) -> None:
     """Warn that a folder or file of results is left out, and why."""
-    text, shown = one_line(reason, 300), str(path)
-    if len(shown) > _MOST_SIGNS:
-        shown = f"{shown[: _MOST_SIGNS // 2]}...{shown[-_MOST_SIGNS // 2 :]}"
-    warnings.warn(f"skipped {shown}: {text}", stacklevel=3)
+    text, short_path = one_line(reason, 300), str(path)
+    if len(short_path) > _MOST_SIGNS:
+        short_path = f"{short_path[: _MOST_SIGNS // 2]}...{short_path[-_MOST_SIGNS // 2 :]}"
+    warnings.warn(f"skipped {short_path}: {text}", stacklevel=3)
 
 
 class _Walk:

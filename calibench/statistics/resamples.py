@@ -86,9 +86,9 @@ def _counts(resamples: Resamples) -> Integers:
     step = max(1, _DRAWN_AT_ONCE // max(1, n))
     for start in range(0, resamples.n_resamples, step):
         part = counts[start : start + step]
-        drawn = random.integers(n, size=part.shape)
-        drawn += np.arange(len(part))[:, None] * n
-        part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+        draws = random.integers(n, size=part.shape)
+        draws += np.arange(len(part))[:, None] * n
+        part[:] = np.bincount(draws.ravel(), minlength=part.size).reshape(part.shape)
     return counts
 
 

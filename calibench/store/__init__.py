@@ -22,7 +22,7 @@ from calibench.plugins.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from calibench.runs.predictions import Imported as Imported
-    from calibench.store.additions import Kept as Kept
+    from calibench.store.additions import StoragePolicy as StoragePolicy
     from calibench.store.additions import add as add
     from calibench.store.additions import add_imported as add_imported
     from calibench.store.entry import Entry as Entry
@@ -55,11 +55,11 @@ __all__ = [
     "Entry",
     "Folder",
     "Imported",
-    "Kept",
     "Limits",
     "Listed",
     "Place",
     "Remote",
+    "StoragePolicy",
     "StoreError",
     "add",
     "add_imported",
@@ -86,7 +86,7 @@ _MODULES = {
     "Entry": "calibench.store.entry",
     "Folder": "calibench.store.locations",
     "Imported": "calibench.runs.predictions",
-    "Kept": "calibench.store.additions",
+    "StoragePolicy": "calibench.store.additions",
     "Limits": "calibench.store.locations",
     "Listed": "calibench.store.index",
     "Place": "calibench.store.locations",

@@ -43,7 +43,7 @@ _PATHS = (
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoragePolicy:
     """Precision and sets of logits that a store keeps of a run.
 
     Attributes:
@@ -68,13 +68,13 @@ class Kept:
         return bool(self.wrong(metrics, halves)) and not self.wrong(metrics, sets)
 
 
-def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
+def add(store: Path, source: Path, *, policy: StoragePolicy = StoragePolicy()) -> Added:
     """Add every finished run below a folder, or every entry of another store, to a store.
 
     Args:
         store: Folder of the store; made if it is not there.
         source: A run folder, a folder of them, or another store or a part of one.
-        kept: What is kept of a run. Entries of a store are taken as they are.
+        policy: What is kept of a run. Entries of a store are taken as they are.
 
     Raises:
         FileNotFoundError: If there is no such source.
@@ -96,7 +96,7 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
                     entry.check()
                     copy_entry(Folder(folder.parents[4]), place, entry.name, added)
                 else:
-                    _add_run(place, entry, kept, added)
+                    _add_run(place, entry, policy, added)
     return added
 
 
@@ -119,7 +119,7 @@ def add_imported(store: Path, imported: Iterable[Imported], *, exact: bool = Fal
     return added
 
 
-def _add_run(place: Folder, run: Entry, policy: Kept, added: Added) -> None:
+def _add_run(place: Folder, run: Entry, policy: StoragePolicy, added: Added) -> None:
     state = run.status.get("status")
     if state != "done":
         raise CorruptRun(f"it is no finished run but {state}")

@@ -185,14 +185,14 @@ class Remote(Place):
 
     def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
         """Fetch a file; a StoreError where more is announced or comes than it may have, or less than is announced."""
-        most = min(limit, self.limits.largest)
+        size_limit = min(limit, self.limits.largest)
         with (
             self._answering(name),
             self._files.open(f"{self._root}/{name}", "rb", **self._opening) as file,
         ):
             announced = _announced_bytes(file)
-            self._check_size(name, announced, most)
-            content = self._content(file, name, most, announced)
+            self._check_size(name, announced, size_limit)
+            content = self._content(file, name, size_limit, announced)
         if len(content) < announced:
             raise StoreError(self._cut(name, announced - len(content)))
         return content
@@ -212,10 +212,10 @@ class Remote(Place):
                 )
         return bytes(content)
 
-    def _read_part(self, file: IO[bytes], name: str, most: int, missing: int) -> bytes:
+    def _read_part(self, file: IO[bytes], name: str, size_limit: int, missing: int) -> bytes:
         """The next bytes; a StoreError if these end though some are missing."""
         try:
-            return file.read(min(_PART, most))
+            return file.read(min(_PART, size_limit))
         except Exception as error:  # each file system has errors of its own
             if missing <= 0:
                 raise

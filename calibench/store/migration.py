@@ -318,20 +318,22 @@ def migrate(folder: Path, *, dry_run: bool = False) -> list[Migrated]:
         return []
     if dry_run:
         return [*_write_runs(folder, old_names, None)]
-    with Folder(folder).writing(), _new_folder(folder) as beside:
-        migrated = [*_write_runs(folder, old_names, beside)]
-        _link_others(folder, beside, {row.old: row.new for row in migrated}, trials)
+    with Folder(folder).writing(), _new_folder(folder) as replacement:
+        migrated = [*_write_runs(folder, old_names, replacement)]
+        _link_others(folder, replacement, {row.old: row.new for row in migrated}, trials)
         if (folder / INDEX).exists():
-            _rebuild(Folder(beside))
+            _rebuild(Folder(replacement))
     return migrated
 
 
 def _whole_folder(folder: Path) -> Path:
     """The folder without links; one that was stopped between the two renames of its swap is put in place first."""
     if not folder.exists():
-        beside, kept = (folder.with_name(f"{folder.name}{end}") for end in (_BESIDE, _KEPT))
-        if beside.is_dir() and kept.is_dir():
-            beside.rename(folder)
+        replacement, old_folder = (
+            folder.with_name(f"{folder.name}{end}") for end in (_BESIDE, _KEPT)
+        )
+        if replacement.is_dir() and old_folder.is_dir():
+            replacement.rename(folder)
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}.")
     return folder.resolve()
@@ -340,23 +342,23 @@ def _whole_folder(folder: Path) -> Path:
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
     """The folder that is written beside another one, and takes its place at the end; it goes after an error."""
-    beside, kept = (folder.with_name(f"{folder.name}{end}") for end in (_BESIDE, _KEPT))
-    if kept.exists():
+    replacement, old_folder = (folder.with_name(f"{folder.name}{end}") for end in (_BESIDE, _KEPT))
+    if old_folder.exists():
         raise UsageError(
-            f"{kept} is there already, of an earlier migration: remove it, or move it."
+            f"{old_folder} is there already, of an earlier migration: remove it, or move it."
         )
-    if beside.exists():  # of a migration that was stopped
-        shutil.rmtree(beside)
+    if replacement.exists():  # of a migration that was stopped
+        shutil.rmtree(replacement)
     try:
-        yield beside
+        yield replacement
         with failures_of(folder):
-            folder.rename(kept)
-            beside.rename(folder)
+            folder.rename(old_folder)
+            replacement.rename(folder)
     except BaseException:
         if folder.exists():
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(replacement, ignore_errors=True)
         raise
-    for left in kept.glob("store.lock*"):
+    for left in old_folder.glob("store.lock*"):
         left.unlink(missing_ok=True)
 
 
@@ -374,9 +376,9 @@ def _run_names(folder: Path) -> list[str]:
     for name in names:
         depth = len(name.split("/")) if name != "." else 0
         if depth < _DEPTH:
-            whole = folder.parents[_DEPTH - depth - 1]
+            results = folder.parents[_DEPTH - depth - 1]
             raise UsageError(
-                f"{folder} is a part of a folder of results: `calibench store migrate {whole}` migrates the whole."
+                f"{folder} is a part of a folder of results: `calibench store migrate {results}` migrates the whole."
             )
         if any(parent.is_symlink() for parent in (folder / name, *(folder / name).parents[:4])):
             raise UsageError(
@@ -385,27 +387,27 @@ def _run_names(folder: Path) -> list[str]:
     return names
 
 
-def _write_runs(folder: Path, names: list[str], beside: Path | None) -> Iterator[Migrated]:
+def _write_runs(folder: Path, names: list[str], replacement: Path | None) -> Iterator[Migrated]:
     """Write what changes of each run below the new folder, unless there is none."""
-    taken: dict[str, str] = {}
+    old_names_by_new: dict[str, str] = {}
     for name in with_progress(names, len(names), "migrating runs"):
         run = migrate_run(folder / name, name)
         new = run.names.new
-        if new in taken or (new != name and (folder / new).exists()):
+        if new in old_names_by_new or (new != name and (folder / new).exists()):
             raise UsageError(
-                f"{taken.get(new, new)} and {name} are one run today: remove one of them."
+                f"{old_names_by_new.get(new, new)} and {name} are one run today: remove one of them."
             )
-        taken[new] = name
-        if beside is not None:
+        old_names_by_new[new] = name
+        if replacement is not None:
             for file, content in run.files.items():
-                path = beside / new / file
+                path = replacement / new / file
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
         yield run.names
 
 
 def _link_others(
-    folder: Path, beside: Path, new_names: Mapping[str, str], left_out: Collection[str]
+    folder: Path, replacement: Path, new_names: Mapping[str, str], left_out: Collection[str]
 ) -> None:
     """Link, or copy where there are no links, all files that are not written anew; caches and locks are left out."""
     for root, folders, files in os.walk(folder):
@@ -414,13 +416,13 @@ def _link_others(
         if place.parts[:1] == (STAGED,) or name in left_out:
             folders.clear()
             continue
-        target = beside.joinpath(new_names.get(name, name), *place.parts[_DEPTH:])
+        target = replacement.joinpath(new_names.get(name, name), *place.parts[_DEPTH:])
         target.mkdir(parents=True, exist_ok=True)
         links = [file for file in folders if (Path(root) / file).is_symlink()]
         for file in [*files, *links]:
             if not _LEFT_BEHIND.fullmatch(file) and not (target / file).exists():
                 _link(Path(root) / file, target / file)
-    _remove_empty(beside)
+    _remove_empty(replacement)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -31,12 +31,12 @@ def time_left(jobs: Sequence[Job], at_a_time: int) -> str:
     them is done its epochs alone are known, not its evaluation: `at least 1:29`.
     """
     unfinished = [job for job in jobs if job.state in ("queued", "running")]
-    whole = _whole_durations(jobs)
+    durations_by_kind = _whole_durations(jobs)
     by_epochs = _means((job.kind, job.seconds_by_epochs) for job in jobs)
     seconds: list[float] = []
     is_whole = True
     for job in unfinished:
-        expected = whole.get(job.kind, job.estimate)
+        expected = durations_by_kind.get(job.kind, job.estimate)
         if expected is None:
             is_whole = False
             expected = job.seconds_by_epochs or by_epochs.get(job.kind)

@@ -109,10 +109,10 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
         return f"no loss `{name}`; did you mean {_file_of_loss(alias)}?"
     if (protocol := f"protocols/{name}") in list_configuration_files():
         return f"`{name}` is a protocol, not a loss: {spell_argument('config', protocol)} sets it."
-    own, _, arguments = name.rpartition("=")[0].replace(":", ".").rpartition(".")
-    if own and arguments.isidentifier():
+    import_path, _, arguments = name.rpartition("=")[0].replace(":", ".").rpartition(".")
+    if import_path and arguments.isidentifier():
         value = name.rpartition("=")[2]
-        losses = spell_argument("losses", own, python=f'["{own}"]')
+        losses = spell_argument("losses", import_path, python=f'["{import_path}"]')
         return (
             f"no loss `{name}`: write {losses} with {spell_key(f'model.loss.{arguments}', value)}."
         )

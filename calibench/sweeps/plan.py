@@ -71,8 +71,8 @@ def expected_seconds(
     None if no such run is; run folders are by position, as far as known.
     """
     estimate_durations(jobs, root)
-    done = {position for position, run in runs.items() if run.done}
-    return [0.0 if n in done else job.estimate for n, job in enumerate(jobs)]
+    finished = {position for position, run in runs.items() if run.done}
+    return [0.0 if n in finished else job.estimate for n, job in enumerate(jobs)]
 
 
 def list_jobs(jobs: Sequence[Job], root: Path, at_a_time: int, scope: str) -> Iterator[str]:

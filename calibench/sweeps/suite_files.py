@@ -31,7 +31,7 @@ def _check_shape(name: str, content: Mapping[str, Any]) -> None:
     remedies += [remedy for part in parts for remedy in _list_remedies(part, "{}")]
     if not remedies and "same_cells_as" not in content:
         wholes = [{**content, **part} for part in parts] or [dict(content)]
-        lacking = {key: example for whole in wholes for key, example in _NEEDED if key not in whole}
+        lacking = {key: example for suite in wholes for key, example in _NEEDED if key not in suite}
         remedies = [f"add `{key}: {example}`" for key, example in lacking.items()]
     if remedies:
         raise UsageError(
@@ -53,8 +53,8 @@ def _list_remedies(block: Mapping[str, Any], parts: str) -> Iterator[str]:
         texts = ", ".join(map(str, values))
         written = f"`{key}: [{texts}]`" if isinstance(value, list) else f"`{key}: {texts}`"
         if name == "benchmark" and len(values) != 1:
-            several = ", ".join(f"{{benchmark: {one_benchmark}}}" for one_benchmark in values)
-            yield f"write `{parts.format(several)}` for {written}"
+            entries = ", ".join(f"{{benchmark: {one_benchmark}}}" for one_benchmark in values)
+            yield f"write `{parts.format(entries)}` for {written}"
         elif name == "benchmark" and (name != key or isinstance(value, list)):
             yield f"write `benchmark: {texts}` for {written}"
         elif (

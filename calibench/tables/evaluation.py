@@ -29,19 +29,19 @@ EVALUATION_COLUMNS = (
 )  # fmt: skip
 
 
-def sheets(numbers: Sequence[Number], asked: Collection[str] = ()) -> list[Grid]:
+def sheets(numbers: Sequence[Number], requested_metrics: Collection[str] = ()) -> list[Grid]:
     """One table for the test set, with OOD AUROC by entropy, and one for each shifted set.
 
     Sets whose class distributions are known get another one each, and so do those whose examples have several labels.
     Of these the first table has the numbers that matter most, and names the others.
 
-    Metrics that a user names (`asked`: classes, or `all`) are in every table.
+    Metrics that a user names (`requested_metrics`: classes, or `all`) are in every table.
     """
     keys = [number.key for number in numbers]
     labelled = dict.fromkeys(key.split for key in keys if key.metric == "error")
     labelled.pop(VAL, None)
     label_splits = dict.fromkeys(key.split for key in keys if key.metric == "posterior_kl")
-    grids = [_sheet_of_set(split, numbers, asked) for split in labelled]
+    grids = [_sheet_of_set(split, numbers, requested_metrics) for split in labelled]
     grids += [
         _sheet(f"{split}, against the posterior", numbers, measures(split, POSTERIOR_METRICS))
         for split in label_splits

@@ -86,19 +86,19 @@ def check_validations(trainer: L.Trainer, evaluated_checkpoint: str, batches: in
 
     An epoch has so many `batches`, before what the trainer's limits leave of them.
     """
-    interval, every = trainer.val_check_interval, trainer.check_val_every_n_epoch  # type: ignore[attr-defined]
+    interval, epochs_between = trainer.val_check_interval, trainer.check_val_every_n_epoch  # type: ignore[attr-defined]
     limit = trainer.limit_train_batches
     batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
     if trainer.fast_dev_run or trainer.max_epochs == 0 or not batches:  # type: ignore[attr-defined]
         return
-    if isinstance(interval, int) and every is not None and interval > batches:
+    if isinstance(interval, int) and epochs_between is not None and interval > batches:
         raise UsageError(
             f"`trainer.val_check_interval` is {interval}, and an epoch has {batches} batches: an integer of at most "
             "that, or a share of the epoch, is expected; with `trainer.check_val_every_n_epoch null` it counts the "
             "batches of all epochs."
         )
     within = interval if isinstance(interval, int) else max(1, int(batches * interval))
-    first = within if every is None else (every - 1) * batches + within
+    first = within if epochs_between is None else (epochs_between - 1) * batches + within
     total = _count_training_batches(trainer, batches)
     waiting = (
         [] if evaluated_checkpoint == "last" else [f"`evaluated_checkpoint` {evaluated_checkpoint}"]
@@ -123,8 +123,8 @@ def _count_training_batches(trainer: L.Trainer, batches: int) -> int | None:
     totals = [] if epochs in (None, -1) else [epochs * batches]
     if steps != -1:
         steps_per_epoch = -(-batches // accumulated)
-        whole, rest = divmod(steps, steps_per_epoch)
-        totals.append(whole * batches + min(rest * accumulated, batches))
+        whole_epochs, remaining_steps = divmod(steps, steps_per_epoch)
+        totals.append(whole_epochs * batches + min(remaining_steps * accumulated, batches))
     return min(totals, default=None)
 
 

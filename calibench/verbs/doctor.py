@@ -305,8 +305,8 @@ def _sources(test: Any, val: Any) -> dict[str, Source]:
         sets = {"test": f"{model}/test", "val": val or f"{model}/cal"}
     elif text and not Path(text).suffix and not is_no_folder(text):
         if val is not None:
-            both = "FILE --val FILE" if is_command_line() else "a file and `val=FILE`"
-            raise UsageError(f"give either a RUN, which has its own validation set, or {both}.")
+            example = "FILE --val FILE" if is_command_line() else "a file and `val=FILE`"
+            raise UsageError(f"give either a RUN, which has its own validation set, or {example}.")
         files = files_of_run(text, needed=("val", "test"))
         sets = {name: files[name] for name in sets}
     sources = {name: sources_of(name, part) for name, part in sets.items() if part is not None}

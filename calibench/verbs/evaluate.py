@@ -399,13 +399,13 @@ def evaluate_options(
     load_plugins("metrics", "calibrators")
     source, read = options.sets.test[0], options.reader
     first = read.read(source)
-    drawn: ConfidencePairs | dict[str, dict[str, Predictions]]
+    predictions: ConfidencePairs | dict[str, dict[str, Predictions]]
     further = parse_metric_names(
         options.metrics, of_pairs=isinstance(first, ConfidencePairs), n_bins=options.n_bins[0]
     )
     if isinstance(first, ConfidencePairs):
         _check_pairs(options, calibrators)
-        drawn = first
+        predictions = first
         report = evaluate_pairs(first, options.n_bins, further, options.bootstrap)
     else:
         extent = choose_extent(options, output, first, every_number=every_number)
@@ -413,14 +413,14 @@ def evaluate_options(
             build_calibrators(calibrators), extent.select_bins(options.n_bins),
             metrics=[*map(dict, further)] or None, priors=options.priors,
         )  # fmt: skip
-        drawn = read_models(options, lambda file: first if file is source else read(file))
-        evaluation, lines = _without_long_fits(evaluation, options, drawn)
-        report = _of_models(evaluation, options, drawn, extent)
+        predictions = read_models(options, lambda file: first if file is source else read(file))
+        evaluation, lines = _without_long_fits(evaluation, options, predictions)
+        report = _of_models(evaluation, options, predictions, extent)
         report.remarks += lines
     report.metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
     if output and output.suffix == _PAGE_SUFFIX:
-        write_output(output, _page(report, drawn, options))
+        write_output(output, _page(report, predictions, options))
     elif output:
         write_output(output, _content(report, options, output.suffix))
     return report
@@ -451,7 +451,7 @@ def choose_extent(
 
 def _page(
     report: Report,
-    drawn: ConfidencePairs | Mapping[str, dict[str, Predictions]],
+    predictions: ConfidencePairs | Mapping[str, dict[str, Predictions]],
     options: EvaluationOptions,
 ) -> bytes:
     """The page of a report, with the reliability diagram of the raw test set, of an ensemble or of its one model."""
@@ -463,12 +463,12 @@ def _page(
 
     file = str(options.sets.test[0])
     name = "arrays" if isinstance(options.sets.test[0], Arrays) else plain_path(file).name
-    if isinstance(drawn, ConfidencePairs):
-        axes = reliability(drawn.confidence, drawn.correct, pairs=True)
+    if isinstance(predictions, ConfidencePairs):
+        axes = reliability(predictions.confidence, predictions.correct, pairs=True)
         figure = axes.get_figure(root=True)
         assert figure is not None  # of axes that were just made
     else:
-        test = next(iter(drawn.values()))["test"]
+        test = next(iter(predictions.values()))["test"]
         selection = Selection(bins=options.n_bins[0])
         figure = draw_predictions("reliability", test, name, selection).figure
     val, count = options.sets.val, len(options.sets.test)

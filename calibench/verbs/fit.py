@@ -383,8 +383,8 @@ def _name_file(fault: str, words: Sequence[str], files: Sequence[str]) -> str:
     if not match or any(word.startswith(f"--{match[1]}") for word in words):
         return fault
     group = match[1].partition(".")[0]
-    own = [file for file in files if Path(file).is_file()]
-    named = [file for file in own if group in load_configuration_file(file)]
+    existing_files = [file for file in files if Path(file).is_file()]
+    named = [file for file in existing_files if group in load_configuration_file(file)]
     if not named or match[2].startswith(" is no key"):
         return fault
     if match[2].startswith("; did you mean"):

@@ -75,6 +75,11 @@ class Facts:
             versions_by_package.setdefault(package, {})[version] = None
         return {package: list(versions) for package, versions in versions_by_package.items()}
 
+    def sets_of_kind(self, *kinds: str) -> list[str]:
+        """Names of the further sets of these kinds."""
+        record = self.records[0]
+        return [n for n in record.sets if n not in ("val", "test") and record.kind_of(n) in kinds]
+
 
 def group_facts(records: Sequence[Record]) -> list[Facts]:
     """The facts of each benchmark, in the order of their folders."""

@@ -66,13 +66,13 @@ def reliability(
         from calibench.verbs.collect import collect_source
 
         predictions, labels = collect_source(predictions, labels, "labels"), None  # type: ignore[assignment]
-    drawn, event = reliability_pairs(
+    top_labels, event = reliability_pairs(
         predictions, labels, scores=scores, classes=classes, pairs=pairs, trust_rows=trust_rows
     )
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(4, 4.5), layout="constrained")[1]
-    diagram = computed(drawn.confidence, drawn.correct, n_bins=n_bins)
-    smooth = smooth_reliability(drawn.confidence, drawn.correct)
+    diagram = computed(top_labels.confidence, top_labels.correct, n_bins=n_bins)
+    smooth = smooth_reliability(top_labels.confidence, top_labels.correct)
     return draw_reliability(ax, diagram, smooth, title=title, event=event)

@@ -14,7 +14,7 @@ from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading, say
 from calibench.predictions.files import Reader
 from calibench.runs import FORMAT, Predictions
-from calibench.store.additions import Kept, add, add_imported
+from calibench.store.additions import StoragePolicy, add, add_imported
 from calibench.store.index import CARD, Listed, card_text, entry_names, write_card
 from calibench.store.locations import INDEX, Folder, Limits, check_is_no_page, find_place, is_url
 from calibench.store.lookup import SHIPPED, list_entries, results_folder
@@ -169,8 +169,8 @@ def _add(words: Sequence[str], adding: Adding) -> int:
             f"{' '.join(sources)} {DEFAULT_STORE}`"
         )
     sets = None if adding.sets is None else [name for name in adding.sets if name != "none"]
-    settings = Kept(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
-    added = [_add_source(text, target, adding, settings) for text in sources]
+    policy = StoragePolicy(exact=adding.exact, sets=sets, wrong=_wrong_numbers)
+    added = [_add_source(text, target, adding, policy) for text in sources]
     return max([print_additions(addition, target) for addition in added])
 
 
@@ -192,17 +192,17 @@ def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) 
     return find_wrong_numbers(metrics, sets)
 
 
-def _add_source(text: str, target: Path, adding: Adding, settings: Kept) -> Added:
+def _add_source(text: str, target: Path, adding: Adding, policy: StoragePolicy) -> Added:
     if is_url(text):
         return pull(text, target, limits=adding.limits)
     with suppress(FileNotFoundError):
-        return add(target, results_folder(text), kept=settings)
+        return add(target, results_folder(text), policy=policy)
     path = Path(text)
     if not path.is_file():
         raise FileNotFoundError(f"there is no folder or file {path}")
     from calibench.predictions.imports import imported
 
-    return add_imported(target, imported(path, adding.reader, adding.name), exact=settings.exact)
+    return add_imported(target, imported(path, adding.reader, adding.name), exact=policy.exact)
 
 
 def _pull(words: Sequence[str], adding: Adding) -> int:
@@ -218,11 +218,11 @@ def _pull(words: Sequence[str], adding: Adding) -> int:
 def _push(words: Sequence[str], adding: Adding) -> int:
     if adding.to is not None:
         first = words[0] if words else "SOURCE"
-        both = (
+        usage = (
             f"{adding.to} {first}" if is_url(first) else f"{first} {adding.to}"
         )  # none is sent from a URL
         raise UsageError(
-            f"`--to` is not of `store push`: source first, calibench store push {both}"
+            f"`--to` is not of `store push`: source first, calibench store push {usage}"
         )
     if len(words) < 2:
         raise UsageError(
@@ -275,8 +275,8 @@ def _migrate(words: Sequence[str], adding: Adding) -> int:
     if adding.dry_run:
         say(f"{folder}: {runs} to migrate, nothing was written", to=sys.stderr)
     else:
-        kept = f"the old folder is {place}.format-1: remove it when you need it no more"
-        say(f"{folder}: {runs} migrated to format {FORMAT}; {kept}", to=sys.stderr)
+        remark = f"the old folder is {place}.format-1: remove it when you need it no more"
+        say(f"{folder}: {runs} migrated to format {FORMAT}; {remark}", to=sys.stderr)
     return 0
 
 

@@ -252,13 +252,11 @@ class _Planned:
     def describe_interruption(self) -> str:
         """Describe how many jobs are done, and how the sweep goes on."""
         finished = find_requested(self.jobs, self.root)  # one may have ended without a word
-        done = sum(
+        finished_count = sum(
             job.state in ("done", "skipped") or position in finished
             for position, job in enumerate(self.jobs)
         )
-        return (
-            f"with {done} of {len(self.jobs)} cells done; the same command resumes where it stopped"
-        )
+        return f"with {finished_count} of {len(self.jobs)} cells done; the same command resumes where it stopped"
 
     def describe_failure(self, job: Job) -> str:
         """One line about a job that failed."""

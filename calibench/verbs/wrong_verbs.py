@@ -38,7 +38,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 
 @dataclass(frozen=True)
 class Subject:
-    """What stands behind a verb: a file, a folder or a name.
+    """The word behind a verb: a file, a folder or a name.
 
     Attributes:
         word: The word; empty if there is none that is known.
@@ -56,7 +56,7 @@ class Subject:
 
 
 def describe_wrong_verb(verb: str, words: Sequence[str], verbs: Sequence[str], check: Check) -> str:
-    """What to type in place of a verb that there is not; empty if nothing is likely.
+    """The command to type in place of a verb that there is not; empty if nothing is likely.
 
     Args:
         verb: The word in its place.

@@ -146,7 +146,7 @@ def claiming(results: Path, to: Path, **changes: float) -> store.Entry:
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_numbers_that_follow_are_verified(results: Path, tmp_path: Path, exact: bool) -> None:
-    store.add(tmp_path, results, kept=store.Kept(exact=exact))
+    store.add(tmp_path, results, policy=store.StoragePolicy(exact=exact))
     found = verify_entry(store.find(NAME, tmp_path))
     assert found.follows
     assert found.wrong == []
@@ -249,7 +249,7 @@ def test_other_labels_or_classes_in_another_order_do_not_follow(
 
 
 def test_numbers_without_logits_are_claimed(results: Path, tmp_path: Path) -> None:
-    store.add(tmp_path, results, kept=store.Kept(sets=[]))
+    store.add(tmp_path, results, policy=store.StoragePolicy(sets=[]))
     found = verify_entry(store.find(NAME, tmp_path))
     assert found.follows
     assert found.claimed == len([key for key in found_keys(results) if key.split == "far"]) > 0

@@ -11,7 +11,7 @@ import pytest
 from calibench.cli import main
 from calibench.runs import CorruptRun, Predictions, read_json, write_json
 from calibench.runs.files import describe_files
-from calibench.store import Kept, add
+from calibench.store import StoragePolicy, add
 from tests.run_folders import write_predictions, write_run
 
 CURVE = "epoch,step,val/nll\n0,10,1.5\n1,20,1.25\n"
@@ -89,11 +89,11 @@ def test_a_whole_run_is_read_and_one_without_digests_too(runs: list[Path], tmp_p
     write_json(runs[0] / "metrics.json", {k: v for k, v in content.items() if k != "files"})
     of_another_seed(runs)
     Predictions.load(runs[0] / "predictions" / "test.npz")
-    assert add(tmp_path / "store", runs[1], kept=Kept()).problems == []
+    assert add(tmp_path / "store", runs[1], policy=StoragePolicy()).problems == []
 
 
 def test_a_store_names_its_own_digests(runs: list[Path], tmp_path: Path) -> None:
-    add(tmp_path / "store", runs[0], kept=Kept())
+    add(tmp_path / "store", runs[0], policy=StoragePolicy())
     [test] = (tmp_path / "store").rglob("test.npz")
     shutil.copy(test.with_name("val.npz"), test)
     with pytest.raises(CorruptRun, match=r"test\.npz is damaged or altered"):

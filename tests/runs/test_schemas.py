@@ -14,7 +14,7 @@ from calibench.cli import main
 from calibench.evaluation.calibrator_fits import PerLabelFit
 from calibench.runs import CorruptRun, Predictions, read_json, write_json
 from calibench.runs.schemas import SCHEMAS, check_schema
-from calibench.store import Entry, Folder, Kept, add, rebuild_index
+from calibench.store import Entry, Folder, StoragePolicy, add, rebuild_index
 from calibench.store.entry import entry_digest
 from tests.run_folders import write_predictions, write_run
 
@@ -41,7 +41,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("schemas")
     for seed in (1, 2):
         write_predictions(write_run(root / "results", seed=seed), n=20)
-    add(root / "store", root / "results", kept=Kept())
+    add(root / "store", root / "results", policy=StoragePolicy())
     return root / "store"
 
 

@@ -54,7 +54,7 @@ def test_an_entry_holds_the_logits_rounded_and_everything_else_as_it_was(
 
 
 def test_exact_keeps_every_bit(results: Path, tmp_path: Path) -> None:
-    store.add(tmp_path / "exact", results, kept=store.Kept(exact=True))
+    store.add(tmp_path / "exact", results, policy=store.StoragePolicy(exact=True))
     found = store.find(NAME, tmp_path / "exact")
     (file,) = results.glob("*/*/FocalLoss/*/*/predictions/test.npz")
     assert found.exact
@@ -90,7 +90,7 @@ def test_no_file_names_a_folder_of_the_machine(results: Path, tmp_path: Path) ->
 def test_the_same_content_is_taken_once(results: Path, kept: Path) -> None:
     again = store.add(kept, results)
     assert (len(again.new), len(again.known), again.problems) == (0, 2, [])
-    exact = store.add(kept, results, kept=store.Kept(exact=True))
+    exact = store.add(kept, results, policy=store.StoragePolicy(exact=True))
     assert len(exact.known) == 2
 
 
@@ -117,7 +117,7 @@ def test_one_store_is_added_to_another(kept: Path, tmp_path: Path) -> None:
 
 
 def test_a_chosen_part_of_the_splits_leaves_claimed_numbers(results: Path, tmp_path: Path) -> None:
-    store.add(tmp_path / "kept", results, kept=store.Kept(sets=[]))
+    store.add(tmp_path / "kept", results, policy=store.StoragePolicy(sets=[]))
     entry = store.find(NAME, tmp_path / "kept")
     assert list(entry.predictions()) == ["val", "test"]
     assert entry.status["claimed"] == ["noise", "photos"]

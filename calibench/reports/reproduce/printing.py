@@ -90,15 +90,15 @@ def _bins(number: Published) -> str:
     return f", {number.bins} bins{coded}"
 
 
-def notes(made: Reproduction) -> Iterator[str]:
+def notes(reproduction: Reproduction) -> Iterator[str]:
     """How to read the tables, and what is missing."""
-    paper, lines = PAPERS[made.paper], made.lines
+    paper, lines = PAPERS[reproduction.paper], reproduction.lines
     yield (
-        f"{paper.title} ({paper.source}), Table {made.table}. In each entry: the paper's value ± std "
+        f"{paper.title} ({paper.source}), Table {reproduction.table}. In each entry: the paper's value ± std "
         "(temperature), ours, and ours - the paper's"
     )
     yield "in, out: whether the paper's value lies in our 95 % interval of the mean over seeds (t)"
-    yield from made.remarks
+    yield from reproduction.remarks
     for place, text in enumerate(differences(lines), start=1):
         yield f"protocol differs, [{place}]: {text}"
     for note in dict.fromkeys(line.number.note for line in lines if line.number.note):
@@ -109,8 +109,8 @@ def notes(made: Reproduction) -> Iterator[str]:
         missing = dict.fromkeys(line.number for line in lines if line.ours.missing == reason)
         rows = dict.fromkeys(f"{number.dataset} {number.model}" for number in missing)
         yield f"missing, {reason}: {len(missing)} numbers ({', '.join(rows)})"
-    if made.suite and any(line.ours.planned and not line.ours.values for line in lines):
-        yield f"calibench sweep {made.suite} --dry-run lists the runs that are missing and the time they take"
+    if reproduction.suite and any(line.ours.planned and not line.ours.values for line in lines):
+        yield f"calibench sweep {reproduction.suite} --dry-run lists the runs that are missing and the time they take"
 
 
 def _count(lines: Sequence[Line]) -> str:
