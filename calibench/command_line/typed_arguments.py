@@ -199,7 +199,7 @@ class Argument:
         has_default = self.as_option and self.default is not Parameter.empty
         if not (is_number and has_default) or ": write" in fault:
             return ""
-        in_help = re.search(r"\(default: ([^)]+)\)", self._explained())
+        in_help = re.search(r"\(default: ([^;)]+)", self._explained())
         default = f" for the default, {in_help[1]}" if in_help else ""
         return f" Leave it out{default}."
 
