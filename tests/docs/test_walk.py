@@ -35,10 +35,10 @@ def walk(page: Path, folder: Path) -> None:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """Run a process; what it printed."""
+    """Run a process; what it printed. The limit is for one that hangs: twelve trainings take minutes on busy cores."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
