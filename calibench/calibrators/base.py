@@ -43,7 +43,8 @@ from calibench.tensors.scores import (
 )
 
 _OF_PROBABILITIES = "probabilities"  # what calibrators call the kind of their input
-_DEEP = 1e7  # the same at any temperature: exp(-1e7 / T) is 0 up to T = 1e4
+# How far below the largest logit a masked class is put: exp(-1e7 / T) is 0 up to T = 1e4.
+_DEEP = 1e7
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -402,7 +403,7 @@ class Calibrator(ExplainsForeignMethods, TakesSavedShapes, ABC):
         of_finite: Callable[[Tensor], Tensor],
         of_masked: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
-        """Apply what maps finite float64 logits to some rows at a time, or, where classes are masked, both steps."""
+        """Map rows in blocks by `of_finite`; rows with masked classes by `of_masked`, given log-probabilities too."""
         self._check_applicable(logits)
         is_finite = find_finite_rows(logits)
         if is_finite is None:

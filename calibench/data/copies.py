@@ -12,9 +12,9 @@ from calibench.tensors.row_copies import hash_rows
 
 _SAME = {"images": "the same pixels", "rows": "the same inputs and label"}
 _FEWEST_COPIES, _MOST_COPIES = 20, 0.5  # and share of a part, which is then the training data again
-_TIMES = (
-    2  # as many copies as within the training rows, which equal ones of few values have by chance
-)
+# Copies of training rows are named where their share is above so many times that of copies within the training rows:
+# rows of few values are equal by chance.
+_TIMES = 2
 
 
 def describe_copies(splits: Splits, unit: Literal["images", "rows"]) -> list[str]:

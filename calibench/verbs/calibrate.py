@@ -117,7 +117,7 @@ def calibrate(
 def _fit(
     source: Source, calibrator: CalibratorLike, reader: Reader
 ) -> tuple[Calibrator, Predictions]:
-    """A calibrator that is fitted on predictions, and these."""
+    """Fit a calibrator on predictions; gives both."""
     if isinstance(source, str):
         check_file(source)
     with loading():
