@@ -153,22 +153,22 @@ class RankedClasses:
     def __init__(self, probs: Floats) -> None:
         n, k = probs.shape
         self.examples, self.classes = n, k
-        self._rank = np.empty((n, k), np.int64)
+        ranks = np.empty((k, n), np.int64)
         self._before = np.empty((k, n))
         self._after = np.empty((k, n))
         self._total = probs.sum(0)
         places = np.arange(n)
-        for label in range(k):
-            values = probs[:, label]
-            order = np.argsort(values, kind="stable")
+        for label, values in enumerate(np.ascontiguousarray(probs.T)):
+            order = np.argsort(values)  # in any order of equal values, which no range depends on
             ordered = values[order]
-            self._rank[order, label] = places + label * n
+            ranks[label, order] = places + label * n
             sums = np.concatenate([[0.0], ordered.cumsum()])
             is_new = np.append(True, ordered[1:] > ordered[:-1])
             first = np.maximum.accumulate(np.where(is_new, places, 0))
             is_last = np.append(is_new[1:], True)
             last = np.minimum.accumulate(np.where(is_last, places, n)[::-1])[::-1]
             self._before[label], self._after[label] = sums[first], sums[last + 1]
+        self._rank = np.ascontiguousarray(ranks.T)
 
     def kuiper(self, labels: Integers) -> Floats:
         """Kuiper ranges in counts, (draws, K), of labels (N, draws)."""
