@@ -46,7 +46,9 @@ WORD_SYNONYMS: Mapping[str, str] = {
     "calibration-curve": "reliability", "calibration-plot": "reliability", "confusion-matrix": "confusion",
     "cm": "confusion", "roc-curve": "roc", "auc": "roc", "heatmap": "heat-map", "bar": "bars", "loss": "curves",
     "learning-curve": "learning-curves", "cd": "critical-difference", "coverage": "risk-coverage",
-    "models": "backbones", "networks": "backbones",
+    "models": "backbones", "networks": "backbones", "accuracy": "bars", "metrics": "bars", "scores": "bars",
+    "probabilities": "probs", "probability": "probs", "proba": "probs", "softmax": "probs", "logit": "logits",
+    "classification": "multiclass", "multi-class": "multiclass", "binary": "multiclass", "multi-label": "multilabel",
     "figures": "plots", "pictures": "plots",
 }  # fmt: skip
 """Words that others have for a choice of an argument, with ours."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -34,6 +34,13 @@ _OF_RESULTS = (
 _OF_FILES = ("evaluate", "doctor", "calibrate", "plot", "report", "leaderboard", "posthoc", "new")
 _OF_BENCHMARKS = ("fit", "sweep", "test", "validate", "predict", "data")
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
+
+
+_FIRST_COMMANDS: Mapping[str, Command] = {
+    "fit": ("--config", "digits_lt"),
+    "sweep": ("digits_lt", "--seeds", "1..3"),
+}
+"""What the verbs that train can be tried with."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,8 @@ def describe_wrong_verb(verb: str, words: Sequence[str], verbs: Sequence[str], c
     remedies = [family.remedies.get(plain_word(verb)) for family in FAMILIES.values()]
     if remedy := next(filter(None, remedies), ""):
         return f": {remedy}"
+    if hint and meant in _FIRST_COMMANDS:
+        return _spell(hint, [(meant, *_FIRST_COMMANDS[meant])])
     return hint or f"; there are {', '.join(name for name in verbs if ' ' not in name)}"
 
 
