@@ -19,7 +19,7 @@ LONGEST_COMMAND = 300  # characters; a longer one is not printed
 _SEE = re.compile(r" \(see `[^`]*`\)")
 _UNKNOWN = re.compile(r"unknown option `([^`]+)`(.*)")
 _OPTION_FIRST = re.compile(r": `(--[^`]+)`")
-_SUGGESTION = re.compile(r"; did you mean ([^\s,?]+)[^;]*\?")
+_SUGGESTION = re.compile(r"; did you mean (([^\s,?]+)[^;]*)\?")
 _LABELS_BEHIND = re.compile(r": labels belong to the file: `FILE:([^`]+)`")
 _WORD_OF_ITS_OWN = re.compile(r": a file of predictions is a word of its own, `([^`]+)`")
 _TOO_MANY = re.compile(r"`([^`]+)` is one argument too many; .*?`([^`]+)`")
@@ -142,7 +142,7 @@ def _correct_option(text: str, words: list[str]) -> list[str]:
     if value_of_key := re.fullmatch(r"\w+=(\w+)", "".join(words[place + 1 : place + 2])):
         words[place + 1] = value_of_key[1] if "--keys" not in rest else value_of_key[0]
     if rename := _SUGGESTION.match(rest):
-        option = rename[1] if rename[1].startswith("-") else f"--{rename[1]}"
+        option = rename[2] if rename[2].startswith("-") else f"--{rename[2]}"
         return [*words[:place], f"{option}{equals}{value}", *words[place + 1 :]]
     end = place + 1 if equals else _end_of_values(words, place)
     if other := _OPTION_FIRST.match(rest):
@@ -189,13 +189,21 @@ def _correct_value(text: str, words: list[str]) -> list[str]:
             continue
         if match is None:
             return []
-        right, before = match[1], part[: match.start()]
+        names, before = match[1].split(", "), part[: match.start()]
+        right = match[2]
         wrong = [name for name in (*_QUOTED.findall(before), before.split()[-1])]
+        if any(_begins_several(name, names) for name in wrong):
+            return []
         replaced = next(filter(None, (_replace(corrected, name, right) for name in wrong)), [])
         if not replaced or _PLACEHOLDER.search(right):
             return []
         corrected = replaced
     return corrected
+
+
+def _begins_several(wrong: str, names: Sequence[str]) -> bool:
+    """Whether several of the suggested names begin with a wrong one, as those of CIFAR do: none is likelier."""
+    return sum(name.lower().startswith(wrong.lower()) for name in names) > 1
 
 
 def _correct_key(text: str, words: list[str]) -> list[str]:

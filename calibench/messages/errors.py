@@ -69,15 +69,14 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "", loosely: 
     ends = [name for name in long_names if wrong.startswith(name) or wrong.endswith(f"_{name}")]
     typos, close = (_similar_names(wrong, spelled, share) for share in (0.8, 0.6))
     stem = (_KINDS.sub("", wrong) or wrong).removesuffix("s")
-    holding = [
-        candidate_name for candidate_name in spelled if stem in candidate_name and len(stem) > 2
-    ]
-    holding.sort(
-        key=lambda candidate_name: (not candidate_name.startswith(stem), len(candidate_name))
-    )
+    holding = [name for name in spelled if stem in name and len(stem) > 2]
     likely = [*_same(wrong, spelled), *typos, *ends]
     loose = [] if likely or not loosely else close
-    matches = [*likely, *holding, *loose]
+    beginning = sorted((name for name in holding if name.startswith(stem)), key=len)
+    shared = {
+        name: difflib.SequenceMatcher(None, wrong, name).ratio() for name in (*holding, *loose)
+    }
+    matches = [*likely, *beginning, *sorted(shared, key=lambda name: -shared[name])]
     return did_you_mean(f"{prefix}{spelled[match]}" for match in matches)
 
 
