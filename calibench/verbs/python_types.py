@@ -174,7 +174,7 @@ def _check_keywords(
 
 
 def _describe_option(verb: str, name: str, value: object, names: Sequence[str]) -> str:
-    """What an argument of other libraries is here, from the table of options; empty if it names none of a function."""
+    """The counterpart of an argument of other libraries, from the table of options; empty without one."""
     options = [f"--{entry.replace('_', '-')}" for entry in names]
     text = str(value) if isinstance(value, str | int | float) else ""
     answer = UnknownOption(verb, name, options, text).find_answer(whole=True)
