@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from calibench.files.separated_tables import is_number
 from calibench.files.set_names import UNKNOWN
-from calibench.messages.spelling import spell_argument
 from calibench.predictions.cells import are_percent
 from calibench.predictions.reading_notes import (
     describe_left_out,
     describe_percent,
     say_readings,
 )
+from calibench.predictions.row_fit import spell_trust
 from calibench.runs import Predictions
 from calibench.tensors.arrays import Array, Floats
 
@@ -130,7 +130,7 @@ def _refuse_folded(pairs: ConfidencePairs) -> None:
         return
     raise ValueError(
         "confidences below .5 are right more often the lower they are: give max(p, 1 - p) if they are P(y = 1) of two "
-        f"classes, or say {spell_argument('trust_rows', python='True')} if they are confidences."
+        f"classes, or say {spell_trust()} if they are confidences."
     )
 
 

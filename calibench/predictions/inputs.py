@@ -16,8 +16,7 @@ from calibench.messages.printable_text import say
 from calibench.messages.spelling import spell_argument
 from calibench.predictions.file_names import check_file, describe_missing_labels
 from calibench.predictions.files import Arrays, Source
-from calibench.predictions.row_checks import describe_rows, refuse_shared_rows
-from calibench.predictions.row_fit import refuse_other_distributions
+from calibench.predictions.row_checks import check_rows
 from calibench.runs import Predictions, corrupt_if_it_fails
 from calibench.runs.class_names import align_sets
 
@@ -115,11 +114,7 @@ class Sets:
         sets = as_one_kind(align_sets(sets))
         if self.posterior:
             sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
-        if not trust_rows:
-            refuse_shared_rows(sets)
-            if self.posterior:
-                refuse_other_distributions(sets["test"][0], spell_argument("posterior"))
-        say_lines(describe_rows(sets))
+        say_lines(check_rows(sets, trust_rows=trust_rows))
         return sets
 
 

@@ -10,6 +10,7 @@ from calibench.messages.spelling import spell_argument
 from calibench.predictions.row_fit import (
     are_in_order_by_design,
     is_accuracy_of_chance,
+    refuse_other_distributions,
     spell_trust,
 )
 from calibench.predictions.several_labels_fit import describe_labels_by_chance
@@ -24,8 +25,28 @@ _FEWEST_SHARED, _MOST_SHARED = 20, 0.01  # and share of a set: natural copies ar
 _TIMES = 4  # as many as copies within a set, which trees and inputs of few values give by chance
 
 
-def refuse_shared_rows(sets: Mapping[str, Sequence[Predictions]]) -> None:
-    """Raise a ValueError for sets by name, of which the first member counts, that share rows; it says which."""
+Hashes = npt.NDArray[np.uint64]
+
+
+def check_rows(
+    sets: Mapping[str, Sequence[Predictions]], *, trust_rows: bool = False
+) -> Iterator[str]:
+    """Lines on the rows of sets by name, of which the first member counts: copies are named, none is left out.
+
+    Raises a ValueError for sets that share rows, or class distributions that are not those of their rows, unless the
+    user says that rows are right with `trust_rows`.
+    """
+    hashes = {name: row_hashes(members[0]) for name, members in sets.items()}
+    if not trust_rows:
+        _refuse_shared_rows(sets, hashes)
+        for name, (predictions, *_) in sets.items():
+            refuse_other_distributions(predictions, f"the posterior of `{name}`")
+    yield from _describe_rows(sets, hashes)
+
+
+def _refuse_shared_rows(
+    sets: Mapping[str, Sequence[Predictions]], hashes: Mapping[str, Hashes]
+) -> None:
     for name, (predictions, *others) in sets.items():
         for place, member in enumerate(others, start=2):
             if np.array_equal(member.logits, predictions.logits):
@@ -34,6 +55,7 @@ def refuse_shared_rows(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 )
     first = {name: members[0] for name, members in sets.items()}
     if {"val", "test"} <= first.keys():
+        _refuse_same_rows(hashes["val"], hashes["test"])
         _refuse_same_examples(first["val"], first["test"])
     for other, part in first.items():
         for name in ("val", "test") if part.kind == "ood" else ():
@@ -41,14 +63,16 @@ def refuse_shared_rows(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 _refuse_rows_of_ood_set(name, first[name], other, part)
 
 
-def _refuse_same_examples(val: Predictions, test: Predictions) -> None:
-    """Raise a ValueError for validation examples that are test examples: by rows, ids, or their labels in order."""
-    rows, others = row_hashes(test), row_hashes(val)
-    if shared := _count_shared(rows, others):
+def _refuse_same_rows(val: Hashes, test: Hashes) -> None:
+    if shared := _count_shared(test, val):
         raise ValueError(
-            f"`val` and `test` share {shared:,} of {len(rows):,} test rows (the same scores and label), so calibrators "
+            f"`val` and `test` share {shared:,} of {len(test):,} test rows (the same scores and label), so calibrators "
             f"would be tested on what they were fitted on: take these out of `val`, or say {spell_trust()}."
         )
+
+
+def _refuse_same_examples(val: Predictions, test: Predictions) -> None:
+    """Raise a ValueError for validation examples that are test examples with other scores, by ids or by labels."""
     ids = _text_ids(val) & _text_ids(test)
     if len(ids) > _MOST_SHARED * len(test.target):
         raise ValueError(
@@ -84,7 +108,7 @@ def _refuse_rows_of_ood_set(name: str, part: Predictions, other: str, ood: Predi
         )
 
 
-def _count_shared(rows: Integers, others: Integers) -> int:
+def _count_shared(rows: Hashes, others: Hashes) -> int:
     """The number of rows (N,), as hashes, that are among others (M,); 0 where that may be by chance."""
     shared = int(np.isin(rows, others).sum())
     copies = len(rows) - len(np.unique(rows)) + len(others) - len(np.unique(others))
@@ -96,7 +120,7 @@ def _without_target(predictions: Predictions) -> Predictions:
     return replace(predictions, target=np.full_like(predictions.target, -1))
 
 
-def row_hashes(predictions: Predictions) -> npt.NDArray[np.uint64]:
+def row_hashes(predictions: Predictions) -> Hashes:
     """Hashes (M,) of rows of scores and label, exact to the bit, of the rows that are no copies by chance.
 
     Left out are rows that put everything on one class, and whole sets whose values have too few digits.
@@ -107,9 +131,9 @@ def row_hashes(predictions: Predictions) -> npt.NDArray[np.uint64]:
     return hash_rows(values, predictions.target)[~is_saturated(predictions.logits)]
 
 
-def describe_rows(sets: Mapping[str, Sequence[Predictions]]) -> Iterator[str]:
-    """Lines on the rows of sets by name, of which the first member counts: copies are named, none is left out."""
-    hashes = {name: row_hashes(members[0]) for name, members in sets.items()}
+def _describe_rows(
+    sets: Mapping[str, Sequence[Predictions]], hashes: Mapping[str, Hashes]
+) -> Iterator[str]:
     for name, (predictions, *_) in sets.items():
         yield from _describe_labels(name, predictions)
         copies = len(hashes[name]) - len(np.unique(hashes[name]))

@@ -30,7 +30,7 @@ from calibench.predictions.files import Arrays, Reader, Source, is_read
 from calibench.predictions.hdf5 import holds_models, is_hdf5, the_model
 from calibench.predictions.inputs import as_one_kind, labelled_as, say_lines, sources_of
 from calibench.predictions.probability_tables import CALIBRATOR_KINDS
-from calibench.predictions.row_checks import describe_rows, refuse_shared_rows
+from calibench.predictions.row_checks import check_rows
 from calibench.runs.class_names import align_sets
 from calibench.verbs.option_groups import Calibrators, Jobs
 from calibench.verbs.python_types import is_network, refuse_file_of_labels, refuse_positional
@@ -290,9 +290,7 @@ def _examples_of(
     of_classes = {
         name: [part] for name, part in predictions.items() if isinstance(part, Predictions)
     }
-    if not reader.trust_rows:
-        refuse_shared_rows(of_classes)
-    say_lines(describe_rows(of_classes))
+    say_lines(check_rows(of_classes, trust_rows=reader.trust_rows))
     return sets
 
 

@@ -15,7 +15,7 @@ from calibench.calibrators import TemperatureScaling, VectorScaling
 from calibench.metrics import brier_score
 from calibench.predictions.arrays import predictions_of
 from calibench.predictions.confidence_pairs import ConfidencePairs
-from calibench.predictions.row_checks import describe_rows
+from calibench.predictions.row_checks import check_rows
 from calibench.predictions.row_fit import refuse_misplaced_rows
 from calibench.runs import Predictions
 from tests.draws import draw_calibrated
@@ -50,7 +50,7 @@ def test_shuffled_labels_are_refused_at_every_door(door: str) -> None:
 
 
 def lines_on(probs: np.ndarray, labels: np.ndarray) -> list[str]:
-    return [*describe_rows({"test": [Predictions(np.log(probs), labels)]})]
+    return [*check_rows({"test": [Predictions(np.log(probs), labels)]})]
 
 
 ORDER = np.argsort(LABELS, kind="stable")

@@ -10,7 +10,7 @@ import pytest
 
 import calibench
 from calibench.predictions.files import Arrays, Reader
-from calibench.predictions.row_checks import describe_rows
+from calibench.predictions.row_checks import check_rows
 from tests.public_reports.small_files import archive, read, text
 
 N, L = 240, 4
@@ -55,7 +55,7 @@ def test_what_refusals_of_several_labels_say_works() -> None:
 def test_labels_of_other_rows_are_named() -> None:
     for labels, number in ((LABELS, 0), (LABELS[::-1], 1)):
         predictions = Reader(scores="probs").read(Arrays(PROBS, labels, "x"))
-        lines = [*describe_rows({"test": [predictions]})]  # type: ignore[list-item]
+        lines = [*check_rows({"test": [predictions]})]  # type: ignore[list-item]
         assert sum("do not depend on its scores" in line for line in lines) == number
 
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import GradientBoostingClassifier
 
 from calibench.cli import main
-from calibench.predictions.row_checks import refuse_shared_rows, row_hashes
+from calibench.predictions.row_checks import check_rows, row_hashes
 from calibench.runs import Predictions
 from tests.draws import draw_calibrated
 
@@ -109,6 +109,11 @@ def test_distributions_in_another_order_are_refused(
     status, message = printed(tmp_path, capsys, "--posterior", posterior, test=TEST)
     assert status == 2
     assert "is expected: bring rows and columns into the order of the test set" in message
+    inside = {**TEST, "posterior": np.load(posterior)}  # in the file itself
+    assert printed(tmp_path, capsys, test=inside)[0] == 2
+    assert printed(tmp_path, capsys, "--trust-rows", test=inside) == (0, "")
+    sure = np.eye(3)[np.where(np.arange(N) < 3, (LABELS + 1) % 3, LABELS)]  # three labels are wrong
+    assert printed(tmp_path, capsys, test={**TEST, "posterior": sure}) == (0, "")
     np.save(posterior, PROBS)
     assert printed(tmp_path, capsys, "--posterior", posterior, test=TEST) == (0, "")
 
@@ -143,4 +148,4 @@ def test_trees_give_many_examples_the_same_scores(depth: int) -> None:
     }
     rows = row_hashes(sets["test"][0])
     assert np.isin(rows, row_hashes(sets["val"][0])).sum() > 20
-    refuse_shared_rows(sets)
+    assert [*check_rows(sets)]  # of copies within them
