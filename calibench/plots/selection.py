@@ -33,7 +33,7 @@ class Selection:
             all).
         calibrator: Show probabilities after this calibrator.
         bins: Number of bins of a diagram.
-        table: Only tables with these words in their titles (parts of words, if no title contains whole ones).
+        table: Only tables with these words in their titles (or parts of words, if no title contains the whole word).
         losses: Only rows with these losses or labels.
         label: Other names for losses in the picture, for example CrossEntropyLoss=CE.
         allow_missing: Compare losses over tables even if runs are missing.

@@ -138,8 +138,8 @@ class Reader:
     Attributes:
         scores: Read the numbers as logits or as probabilities, regardless of their name in the file (default: arrays by
             their name; tables as probabilities, unnamed arrays as logits).
-        clip: Raise probabilities below P to P. With 0, probabilities of exactly 0 are kept: if a true class has one,
-            the NLL is infinite, and calibrators, which need finite logits, refuse the file.
+        clip: Raise probabilities below P to P. With 0, probabilities of exactly 0 are kept: the NLL is infinite if a
+            true class has one, and calibrators refuse the file, as they need finite logits.
         task: One class or several labels per example (default: by the file's metadata, else by the shape of the
             labels).
         keys: The role of each array or column, for example `probs=p_cat,p_dog target=truth` (default: by their names).
@@ -148,7 +148,7 @@ class Reader:
             semicolon, tab and bar in the header).
         classes: Names of the columns, by default those of a data frame or a file; where there are such, their order.
         pairs: Whether arrays (N,) are confidences, with labels that say whether each was right.
-        trust_rows: Accept labels that seem to be of other rows, and sets that share rows.
+        trust_rows: Accept labels that seem to belong to other rows, and sets that share rows.
 
     Files:
         x.npz, x.h5              `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); optionally
@@ -169,21 +169,21 @@ class Reader:
                                  may be in a table, as in scores.jsonl:labels.csv
         x.h5:DATASET/MODEL/test  a model in an HDF5 file of CalArena, also /cal
         -, x.out                 standard input, and files with an unknown suffix, whose content says the format
-        confidence, correct      for models without class probabilities: two columns or arrays of these names in any of
-                                 these files, confidence in [0, 1] or in percent, correct as 0 or 1, yes or no; also
-                                 conf and tp of detectors, or confidence with answer and gold (correct if the two are
+        confidence, correct      for models without class probabilities: two columns or arrays with these names in any
+                                 of these files, confidence in [0, 1] or in percent, correct as 0 or 1, yes or no; also
+                                 conf and tp of detectors, or confidence with answer and gold (correct if they are
                                  equal); other columns are left out
 
-    All programs whose files are read: docs/howto/own-logits.md. Examples without a label are left out and counted.
-    Several labels per example: `logits` or `probs` (N, L) and labels (N, L) with 1 for present, 0 for absent and -1 for
-    unknown; in tables, a column NAME of probabilities and a column label:NAME for each label. Also recognised:
-    predictions with label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 with arr_1. Every guess is
-    printed in one line, and --keys overrides it. Scores (N,) are those of the second of two classes: P(y = 1), or its
-    log-odds. If labels are names, the column's name (prob_sick) or --keys classes=well,sick decides which class is the
-    second. Columns of text, row numbers or the predicted class are left out, and a line reports it. Classes are matched
-    by name, so labels and sets with another order of columns are aligned. OOD sets need no labels. Rows of
-    probabilities must sum to 1, up to rounding. Arrays whose name says logits and whose values are probabilities, or
-    the other way round, are refused unless --scores decides.
+    docs/howto/own-logits.md lists all programs whose files are read. Examples without a label are left out and counted.
+    With several labels per example, `logits` or `probs` are (N, L), and labels (N, L) are 1 for present, 0 for absent
+    and -1 for unknown; in tables, each label has a column NAME of probabilities and a column label:NAME. Other names
+    are recognised too: predictions with label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 with
+    arr_1. Every guess is printed in one line, and --keys overrides it. Scores (N,) are those of the second of two
+    classes, P(y = 1) or its log-odds. If labels are names, the column's name (prob_sick) or --keys classes=well,sick
+    decides which class is the second. Columns of text, row numbers or the predicted class are left out, and a line
+    reports them. Classes are matched by name, so columns may have another order in another file. OOD sets need no
+    labels. Rows of probabilities must sum to 1, up to rounding. If an array's name says logits and its values are
+    probabilities, or the other way round, it is refused unless --scores decides.
     """
 
     scores: Literal["logits", "probs"] | None = None

@@ -355,7 +355,7 @@ class LauncherOptions:
         cells_per_gpu: Number of cells that run at the same time on each visible GPU, instead of --jobs (a small network
             leaves most of a GPU idle).
         launcher: Run on this machine (default), or as a SLURM job array.
-        minutes_per_job: SLURM: once finished cells show how long one takes, short cells share a job of about N minutes.
+        minutes_per_job: SLURM: short cells share a job of about N minutes, once finished cells show how long one takes.
             The job's time limit is twice that, or --slurm.time.
         minutes_per_cell: Stop a cell that takes longer, and count it as failed (default: no limit). Running the sweep
             again resumes the cell from its last checkpoint.

@@ -10,12 +10,13 @@ from calibench.messages.printable_text import loading
 
 LOSS = Option(
     "LOSS",
-    help="A class, an import path, the name of a file in benchmarks/losses, or `all` of these files; with its own "
+    help="A class, an import path, the name of a file in benchmarks/losses, or `all` of these files. A loss takes "
     "arguments as CLASS:NAME=VALUE,NAME=VALUE.",
 )
 LossNames = Annotated[tuple[str, ...], LOSS]
 LossArguments = Annotated[
-    tuple[str, ...], Option("NAME=VALUE", repeated=True, help="An argument for every loss.")
+    tuple[str, ...],
+    Option("NAME=VALUE", repeated=True, help="An argument that every loss receives."),
 ]
 
 
@@ -25,17 +26,17 @@ def audit(
     argument: LossArguments = (),
     output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".json", ".md")] = None,
 ) -> int:
-    """Check that a loss is proper, numerically stable, differentiable and DDP-safe, and what it costs.
+    """Check that a loss is proper, numerically stable, differentiable and DDP-safe, and measure what it costs.
 
     The audit checks whether training ends at the true probabilities (properness), whether the loss is finite at logits
-    of 1e4 and -inf, what it depends on, whether it is batch-coupled, and whether it works with torch.func, in bfloat16,
-    in 2 and 3 processes with unequal and empty shards, and after a resume. It evaluates the loss in the second of three
-    epochs, after one validation.
+    of 1e4 and -inf, what it depends on, and whether it is batch-coupled. It also checks that the loss works with
+    torch.func, in bfloat16, in 2 and 3 processes with unequal and empty shards, and after a resume. The loss is
+    evaluated in the second of three epochs, after one validation.
 
     Args:
         losses: The losses.
         argument: An argument of all of them.
-        output: Also write the page as .json or .md.
+        output: Also write the results to a .json or .md file.
 
     Returns:
         1 if a loss has a fault, else 0.

@@ -38,7 +38,8 @@ def data(
 
     Args:
         action: List all datasets; fetch missing files; verify files by official checksums; generate synthetic files.
-        names: Names of datasets (default: all); for `fake`, a benchmark and the folder to write to.
+        names: Names of datasets (default: all; `fetch` needs names); for `fake`, a benchmark and the folder to write
+            to.
         root: Folder of the datasets (default: $CALIBENCH_DATA, else ~/.cache/calibench).
 
     Examples:

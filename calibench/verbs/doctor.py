@@ -168,7 +168,7 @@ def doctor_command(
 
     Args:
         logits: Predictions with labels, or a run.
-        val: Validation predictions, on which the calibrator is chosen.
+        val: Validation predictions, on which the calibrator is chosen and fitted.
         options: How it is made.
 
     Returns:
@@ -186,21 +186,21 @@ def doctor_command(
         calibench doctor results/digits_lt/SmallCNN/FocalLoss/seed=1      a run of calibench, or an entry of a store
         calibench calibrate --apply cal.pt --input new.npz --output probs.npz
 
-    The verdict combines three tests, with Holm's correction, so that it rejects at most 5 % of calibrated models: one
-    of the top label (its Kuiper calibration error), one of the class frequencies (predicted minus observed counts), and
-    one of each class (its Kuiper error). The null distributions come from labels drawn from the model's own
-    probabilities. A limit is the value that 95 % of calibrated models stay below. With two classes, P(y = 1) of the
-    second class is tested. For pairs of confidence and correct, and for several labels, only the top label is tested.
-    The tests account for rounding in the file.
+    The verdict combines three tests: of the top label (its Kuiper calibration error), of the class frequencies
+    (predicted minus observed counts), and of each class (its Kuiper error). With Holm's correction, it rejects at most
+    5 % of calibrated models. The null distributions come from labels drawn from the model's own probabilities. A limit
+    is the value that 95 % of calibrated models stay below. With two classes, P(y = 1) of the second class is tested.
+    For pairs of confidence and correct, and for several labels, only the top label is tested. The tests account for
+    rounding in the file.
 
     The expected decrease in NLL, per example, is measured on folds that were not used for the choice; its 95 % interval
     comes from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of another
-    calibrator is lower by two standard errors; then the one with the lowest NLL is chosen. Raw predictions are kept
-    only if their NLL is lower by 600 / n standard errors, because a small set (n examples) contains few of the errors
-    that show what they cost. Calibrators with parameters for each class need five examples of each class. A calibrator
-    that was fitted on n examples mixes in a fraction 1 / (n + 1) of the uniform distribution, because n examples
-    without an error do not rule errors out. For pairs, calibrators map the confidence, and the exported calibrator has
-    two classes, wrong and right.
+    calibrator is lower by two standard errors (structured vector scaling: 1.5); then the one with the lowest NLL is
+    chosen. Raw predictions are kept only if their NLL is lower by 600 / n standard errors, because calibrators help
+    mainly on errors, of which a small set (n examples) contains few. Calibrators with parameters for each class need
+    five examples of each class. A calibrator that was fitted on n examples mixes in a fraction 1 / (n + 1) of the
+    uniform distribution, because n examples without an error do not rule errors out. For pairs, calibrators map the
+    confidence, and the exported calibrator has two classes, wrong and right.
     """
     return _diagnose(logits, val, options)
 

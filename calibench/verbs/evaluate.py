@@ -200,8 +200,9 @@ def evaluate_command(
 ) -> Report | list[str]:
     """Score saved logits from any framework, raw and after each calibrator.
 
-    Prints error, NLL, Brier score and calibration errors on the test set, each with a 95 % bootstrap interval over test
-    examples. Calibrators are fitted on the validation set only. Bold: no other calibrator is significantly better.
+    The table has error, NLL, Brier score and calibration errors on the test set, each with a 95 % bootstrap interval
+    over test examples. Calibrators are fitted on the validation set only. Bold: no other calibrator is significantly
+    better.
 
     Args:
         logits: Test predictions, as with --test (several files are several models); or a run folder, <results or
@@ -235,11 +236,11 @@ def evaluate_command(
       {others}
     (`calibench list calibrators` shows all). Intervals are 95 % bootstrap intervals over test examples (smECE keeps the
     kernel width of the whole set; AUPR and FPR@95 have none). Binned calibration errors are biased upwards on a finite
-    sample, and so are their intervals. So compare the error with its limit, which 95 % of perfectly calibrated models
+    sample, and so are their intervals. So compare an error with its limit, which 95 % of perfectly calibrated models
     with these confidences stay below, or print the debiased estimate (`--metrics DebiasedCalibrationError`). A small
-    circle marks an error that is consistent with perfect calibration: more than 5 % of calibrated models have one at
-    least as large. The last lines give the verdict for each row. An infinite NLL is shown as inf: without their default
-    shrinkage, some calibrators give a probability of exactly 0.
+    circle marks an error that is consistent with perfect calibration: more than 5 % of calibrated models have an error
+    at least as large. The last lines give the verdict for each row. An NLL can be inf: without their default shrinkage,
+    some calibrators give a probability of exactly 0.
     """
     if logits:
         options = replace(options, sets=add_runs(logits, options.sets))

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 FIT_HELP = f"""\
 usage: calibench fit --config FILE [--config OVERLAY ...] [--KEY VALUE ...]
 
-Trains one run, saves the logits of the validation, test and out-of-distribution (OOD) sets, evaluates them raw and
-after each calibrator (fitted on the validation set only), and writes everything into the run folder
-results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
+Train one run, save the logits of the validation, test and out-of-distribution (OOD) sets, and evaluate them raw and
+after each calibrator. Calibrators are fitted on the validation set only. The run folder
+results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/ contains all results.
 
   --config FILE        a benchmark, or an overlay that changes a part of it; a path or a short name (see
                        `calibench list benchmarks`). Later files override earlier ones; if one names

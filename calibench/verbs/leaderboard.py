@@ -137,7 +137,7 @@ def leaderboard(
             `if __name__ == "__main__":`.
         scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
             probabilities).
-        trust_rows: Of files, accept labels that seem to be of other rows, and sets that share rows.
+        trust_rows: In files, accept labels that seem to belong to other rows, and sets that share rows.
 
     Returns:
         The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
@@ -217,25 +217,25 @@ def leaderboard_command(
 ) -> int:
     """Rank the losses on every benchmark and network below folders of runs.
 
-    One line per loss, ranked by the test NLL after its calibrator, which is chosen on validation. Bold: no other method
-    is significantly better (from three seeds on). Missing runs are named under the table.
+    Losses are ranked by their test NLL after the calibrator that the validation set chooses. Bold: no other method is
+    significantly better (from three seeds on). A line under the table names missing runs.
 
     Args:
         results: Folders of runs, or stores; or files of test predictions of several models.
         val: Validation predictions, one file for each model, on which its calibrators are fitted.
         scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
             probabilities).
-        trust_rows: Of files, accept labels that seem to be of other rows, and sets that share rows.
+        trust_rows: In files, accept labels that seem to belong to other rows, and sets that share rows.
         ranking: Which numbers are ranked.
         comparisons: What is said beside the tables; warnings go to stderr.
-        format: How the tables are printed (default: table, or by the suffix of --output); tidy: every number of every
-            run, one per line.
+        format: Format of the tables (default: table, or by the suffix of --output). With tidy, every number of every
+            run is on a separate line.
         notes: Print all notes under a table, not only the first four lines.
         output: Write to this file, not to the terminal: .txt, .md, .csv, .json, .tex or .html.
 
     Examples:
         calibench leaderboard results/
-        calibench leaderboard a.npz b.npz --val av.npz bv.npz          my own models, each with its best calibrator
+        calibench leaderboard a.npz b.npz --val av.npz bv.npz          two models, each with its best calibrator
         calibench leaderboard mine theirs --losses CrossEntropy Focal
         calibench leaderboard results/digits_lt --rank-by brier@TS --top 3
         calibench leaderboard results/ --wide

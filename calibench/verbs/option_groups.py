@@ -27,7 +27,7 @@ Jobs = Annotated[
     int,
     Option(
         "N",
-        help="Number of calibrators that are fitted at the same time (default: one per core).",
+        help="Number of calibrators to fit at the same time (default: one per core).",
     ),
     positive_integer,
 ]
@@ -46,7 +46,7 @@ ResultsFolder = Annotated[str, Option(help=_RESULTS_HELP)]
 """The argument of a verb that names a folder of runs or a store, as `results_folder` takes it."""
 
 Width = Annotated[
-    Literal["column", "page"] | None, Option(help="Scale to one column or the page of a paper.")
+    Literal["column", "page"] | None, Option(help="Draw as wide as a column or a page of a paper.")
 ]
 """The argument of a verb that names a width of `WIDTHS`."""
 

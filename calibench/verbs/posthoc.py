@@ -54,9 +54,10 @@ def posthoc(
         calibench posthoc cv-multiclass.h5 --also probmetrics:sms --arena      a file of CalArena
         calibench posthoc shipped --sizes 100 300 1000 3000      learning curves
 
-    A source is a store (`shipped`, a folder, a URL), a folder of runs, a folder with files `val` and `test` or of such
-    folders, a single file, a folder of files, or an HDF5 file of CalArena (x.h5 or x.h5:DATASET/MODEL). The name `<data
-    set>__<model>.npz` gives both names. A single file is split at random into halves.
+    STORE names a store (`shipped`, a folder, a URL), a folder of runs, or files. Files are a folder with `val` and
+    `test`, a folder of such folders, a single file, a folder of single files, or an HDF5 file of CalArena (x.h5 or
+    x.h5:DATASET/MODEL). A single file is split at random into halves; its name `<data set>__<model>.npz` gives both
+    names.
 
     The folder --output receives results.csv with a row for each model, calibrator and split. Rows are written as they
     are computed, so the same command resumes after an interruption and adds what is new. The folder also receives

@@ -11,16 +11,16 @@ usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output D
                          [--passes N | --laplace kron|diag|full] [--row true]
        calibench predict --data BENCHMARK --model.backbone timm:NAME --model.backbone.pretrained true [...]
 
-Writes the logits of a checkpoint (default: the run folder's last.ckpt) on the validation set, the test set and every
-out-of-distribution (OOD) and shift set as DIR/<name>.npz (default of DIR: predictions). With --calibrator it also
-writes DIR/NAME/<name>.npz, the probabilities after a calibrator that is fitted on the validation set, and
-DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
+Write the logits of a checkpoint (default: the run folder's last.ckpt) on the validation set, the test set and every
+out-of-distribution (OOD) and shift set as DIR/<set>.npz (default of DIR: predictions).
+With --calibrator, also fit a calibrator (a NAME of `calibench list calibrators`) on the validation set, and write it as
+DIR/NAME/calibrator.pt and its probabilities as DIR/NAME/<set>.npz.
 With --passes, the probabilities are means over N passes with dropout (MC dropout). With --laplace, they come from a
-Gaussian over the last layer's weights (extra `laplace`). --row true writes either of them as a separate run beside the
-trained one, which is a row of the leaderboard.
+Gaussian over the last layer's weights (extra `laplace`). With either, --row true also stores them as a run beside the
+trained one, with its own row in the leaderboard.
 
 The second form needs no checkpoint: it uses a pretrained network, including its last layer, with the same number of
-classes. `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
+classes. `calibench fit --trainer.max_epochs 0` with the same options gives it a row in the leaderboard.
 """
 
 

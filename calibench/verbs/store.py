@@ -38,8 +38,8 @@ class Adding:
     Attributes:
         to: Add and pull: the target, instead of the last argument.
         exact: Add: keep the logits as float32.
-        sets: Add: keep the logits of these OOD and shift sets only, or none (default: all); numbers on the other sets
-            are marked as claimed.
+        sets: Add: keep the logits of these OOD and shift sets only, or none (default: all). Numbers of the other sets
+            are kept without logits, and marked as claimed.
         name: Add: the data set and model of a file (default: its folder and name).
         largest: Pull: do not fetch larger files.
         least_rate: Pull: give up if a server sends fewer kB per second after the first minute.
@@ -81,8 +81,8 @@ def store(
     leaderboard, report, plot, reproduce and evaluate accept a store wherever they accept a folder of results.
 
     Args:
-        action: What to do.
-        what: Its arguments, see below.
+        action: The action, see below.
+        what: Arguments of the action.
         adding: How things are added.
 
     Returns:
@@ -99,8 +99,8 @@ def store(
 
     A STORE is a folder, a URL (https://..., hf://datasets/...), or `shipped`, which comes with calibench. An ENTRY is
     <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above it; verify also accepts any file of an entry.
-    `calibench verify` does the same, and also accepts a URL. The card, README.md, states content, author, licence and a
-    digest.
+    `calibench verify` does the same as `store verify`, and also accepts a URL. The card, README.md, states content,
+    author, licence and a digest.
 
     Examples:
         calibench store list shipped
@@ -114,16 +114,16 @@ def store(
 
     Imports:
         x.h5                      {dataset}/{model}/{probas_cal, labels_cal, probas_test, labels_test}; needs h5py
-        x.npz                     arrays of these names, or val_logits, val_labels, test_logits, test_labels, ...
+        x.npz                     arrays with these names, or val_logits, val_labels, test_logits, test_labels, ...
         .npz, .pt, .csv, ...      one test set, see files
 
     For two classes, the probabilities of the second class, (N,), are enough. Imported predictions become entries
     <dataset>/<model>/imported/<digest>/seed=1.
 
     Logits are stored as float16 differences from the largest logit of their row: the error stays exact, and the NLL
-    changes by at most 2^-11 (NLL + ln K). If another number of a run would change by more (because the fit of a
-    calibrator jumps), its logits are stored as float32; `--exact` does so for all runs. To check this, every added run
-    is scored again.
+    changes by at most 2^-11 (NLL + ln K). Every added run is scored again from these logits. If one of its numbers
+    changes by more than the rounding explains, because the fit of a calibrator jumps, the logits are stored as float32;
+    `--exact` does so for all runs.
     """
     return _ACTIONS[action](what, adding)
 

@@ -308,7 +308,7 @@ def sweep_command(
     Args:
         compared: Which benchmarks, losses and seeds.
         where: Where cells run.
-        dry_run: Only list the cells, with those that are done, and estimate the time left.
+        dry_run: Only list the cells, mark those that are done, and estimate the time left.
         overrides: Keys and values of the configuration and of SLURM.
 
     Returns:
@@ -346,7 +346,7 @@ def sweep_command(
     qos, constraint, setup, array_parallelism, ... A job that is pre-empted or reaches its time limit is queued again,
     and its cells resume from their last checkpoints. The command waits and shows the same table. You can stop it
     (Ctrl-C) or start it with --detach: the jobs continue, and running the same command again waits for them. `scancel`
-    ends the jobs; running the same command again then runs what is left. --dry-run prints the script.
+    ends the jobs; running the same command again then starts what is left. --dry-run prints the script.
     """
     slurm, keys = split_slurm_options(read_arguments(overrides).options)
     planned = _plan(compared, where, keys, slurm)

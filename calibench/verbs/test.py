@@ -8,8 +8,8 @@ from calibench.verbs.fit import TrainingWords, say_help
 TEST_HELP = """\
 usage: calibench test --config RUN/config.yaml [--ckpt_path FILE]
 
-Prints the metrics of a checkpoint on the test set and on the out-of-distribution (OOD) and shift sets
-(default: the run folder's last.ckpt).
+Print the metrics of a checkpoint (default: the run folder's last.ckpt) on the test set and on the out-of-distribution
+(OOD) and shift sets.
 """
 
 

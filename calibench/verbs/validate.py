@@ -8,7 +8,7 @@ from calibench.verbs.fit import TrainingWords, say_help
 VALIDATE_HELP = """\
 usage: calibench validate --config RUN/config.yaml [--ckpt_path FILE]
 
-Prints the validation metrics of a checkpoint (default: the run folder's last.ckpt).
+Print the validation metrics of a checkpoint (default: the run folder's last.ckpt).
 """
 
 
