@@ -53,23 +53,23 @@ def calibrate(
     """Fit a calibrator on validation predictions.
 
     Args:
-        predictions: Validation logits (N, K); or confidences (N,) in [0, 1], which are calibrated as those of two
-            classes, wrong and right; or a file, which has its labels; or what `calibench.load` gives; or a network,
-            with a loader in place of `labels`.
-        labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right.
-        calibrator: The calibrator, which is left as it is, or its name: "TemperatureScaling", "TS", ...
-        scores: "logits" or "probs", regardless of names in the files; arrays are logits by default.
-        clip: Raise smaller probabilities to this one.
+        predictions: Validation logits (N, K); or confidences (N,) in [0, 1], which are calibrated as probabilities of
+            two classes, wrong and right; or a file, which contains its labels; or what `calibench.load` returns; or a
+            network, with a loader in place of `labels`.
+        labels: Class indices or names (N,), or labels (N, L); for confidences, whether each prediction was right.
+        calibrator: The calibrator, of which a copy is fitted, or its name: "TemperatureScaling", "TS", ...
+        scores: Read scores as "logits" or "probs", regardless of names in files (default: arrays are logits).
+        clip: Raise probabilities below this value to it.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
-        classes: Names of the columns, where labels are names; by default those of a data frame.
-        trust_rows: Accept labels that seem to be of other rows.
+        classes: Names of the columns, if labels are names (default: those of a data frame).
+        trust_rows: Accept labels that seem to belong to other rows.
         output: Also write the calibrator to this file, as `save_calibrator` does.
 
     Returns:
-        The fitted calibrator: `calibrator(logits)` gives probabilities (N, K) of a tensor, `predict_proba` of arrays.
+        The fitted calibrator: `calibrator(logits)` maps a tensor to probabilities (N, K), `predict_proba` an array.
 
     Raises:
-        ValueError: If a file, an array or a name is not what it should be, or a logit is not finite.
+        ValueError: If a file, an array or a name is invalid, or a logit is not finite.
 
     Examples:
         >>> import numpy as np, calibench

@@ -31,12 +31,12 @@ class Collected(NamedTuple):
 def collect(model: nn.Module, loader: Loader, *, progress: bool = True) -> Collected:
     """Collect the logits of a network, and the labels, over a loader.
 
-    The network is in eval mode meanwhile, without gradients, and stays on its device; each module's mode is as before
-    afterwards. The result can be unpacked: `calibench.evaluate(*collect(model, loader))`.
+    The network runs in eval mode, without gradients, on its device; afterwards each module is in its former mode. The
+    result can be unpacked: `calibench.evaluate(*collect(model, loader))`.
 
     Args:
         model: A network whose output is logits: a tensor (N, K), or an object or mapping with `logits`.
-        loader: Batches `(inputs, labels)` (further parts are left out), or mappings with `labels`, `label`, `targets`,
+        loader: Batches `(inputs, labels)` (further parts are ignored), or mappings with `labels`, `label`, `targets`,
             `target` or `y`, whose other entries are keyword arguments of the network.
         progress: Show a bar on a terminal.
 
@@ -45,11 +45,11 @@ def collect(model: nn.Module, loader: Loader, *, progress: bool = True) -> Colle
 
     Raises:
         ValueError: If the loader drops examples or draws them with replacement, is empty, its batches have no labels,
-            or the network does not give a row of logits for each example.
+            or the network does not return a row of logits for each example.
 
     Warns:
-        UserWarning: If the loader shuffles (members of an ensemble would not match), or its data set gives an example
-            differently each time, as an augmentation does.
+        UserWarning: If the loader shuffles (members of an ensemble would not match), or its data set returns
+            another version of an example each time, as an augmentation does.
 
     Examples:
         >>> import torch, calibench

@@ -56,7 +56,7 @@ class DiagnosisOptions:
             fast ones only).
         export: Write the chosen calibrator. If none helps, nothing is written and the exit code is 1.
         output: Write the findings to a file, as numbers and as sentences.
-        jobs: Calibrators at a time.
+        jobs: Number of calibrators to fit at the same time.
         reader: How files are read.
     """
 
@@ -88,38 +88,37 @@ def doctor(
 ) -> Diagnosis:
     """Diagnose predictions: are they over- or underconfident, where, which calibrator helps, and by how much.
 
-    The verdict combines three tests by Holm's correction: of the top label (its Kuiper calibration error), of the class
-    frequencies, and of each class. With two classes, it is about P(y = 1). A limit is the value that
-    95 % of perfectly calibrated models stay below. Calibrators are chosen by nested cross-validation.
+    The verdict combines three tests with Holm's correction: of the top label (its Kuiper calibration error), of the
+    class frequencies, and of each class. With two classes, P(y = 1) is tested. A limit is the value that 95 % of
+    perfectly calibrated models stay below. Nested cross-validation chooses the calibrator.
 
     Args:
         predictions: Labelled test predictions: logits (N, K); or confidences (N,) in [0, 1]; or a file; or the folder
-            of a run; or what `calibench.load` gives; or a network, with a loader in place of
-            `labels`.
-        labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right.
-        val: Validation predictions, on which the calibrator is chosen and fitted: `(logits, labels)`, a file, or for a
-            network a loader (default: cross-validated on the test predictions).
-        calibrators: What to choose from: calibrators or names, "default" or "all" (default: quick ones).
-        jobs: Calibrators at a time (default: one on each core).
-        scores: "logits" or "probs", regardless of names in the files (default: arrays are probabilities if they lie in
-            [0, 1] and rows sum to 1).
-        clip: Raise smaller probabilities to this one.
+            of a run; or what `calibench.load` returns; or a network, with a loader in place of `labels`.
+        labels: Class indices or names (N,), or labels (N, L); for confidences, whether each prediction was right.
+        val: Validation predictions, on which the calibrator is chosen and fitted: `(logits, labels)`, a file, or a
+            loader for a network (default: cross-validation on the test predictions).
+        calibrators: The candidates: calibrators or names, "default" or "all" (default: fast ones only).
+        jobs: Number of calibrators to fit at the same time (default: one per core).
+        scores: Read scores as "logits" or "probs", regardless of names in files (default: arrays are probabilities if
+            they lie in [0, 1] and rows sum to 1).
+        clip: Raise probabilities below this value to it.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
-        classes: Names of the columns; by default those of a data frame.
-        pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
-            booleans; else scores (N,) are P(y = 1)).
-        keys: What arrays or columns of files are, `probs=NAME` each (default: by their names); `classes=A,B,C` too.
-        separator: Between the cells of tables in files (default: the most frequent).
-        trust_rows: Accept labels that seem to be of other rows, and sets that share rows.
-        output: Write the findings as values: .json.
-        export: Write the chosen calibrator; where none helps nothing is written, and a warning says so.
+        classes: Names of the columns (default: those of a data frame).
+        pairs: Whether scores (N,) are confidences, and labels state whether each prediction was right (default: if
+            labels are booleans); if not, scores (N,) are P(y = 1).
+        keys: Roles of arrays or columns in files, as `probs=NAME` (default: by their names); also `classes=A,B,C`.
+        separator: The character between the cells of tables in files (default: the most frequent).
+        trust_rows: Accept labels that seem to belong to other rows, and sets that share rows.
+        output: Write the findings to a .json file.
+        export: Write the chosen calibrator to this file; if none helps, nothing is written, and a warning reports it.
 
     Returns:
-        The diagnosis: `print` shows its sentences, a notebook too; `calibrator` is fitted; `frame()`, `figure()`.
+        The diagnosis: `print` and notebooks show its sentences; `calibrator` is fitted; `frame()`, `figure()`.
 
     Raises:
-        ValueError: If a file, an array or a name is not what it should be; the message says what was found.
-        TypeError: For more than two positional arguments: the validation set goes by name.
+        ValueError: If a file, an array or a name is invalid; the message states what was found.
+        TypeError: If there are more than two positional arguments: pass the validation set by name.
 
     Examples:
         >>> import numpy as np, calibench
@@ -175,7 +174,7 @@ def doctor_command(
         What is found; `print` shows its sentences. `calibrator` is fitted; `frame()`, `figure()`.
 
     Raises:
-        ValueError: If a file or an array is not what it should be; the message says what was found.
+        ValueError: If a file or an array is invalid; the message states what was found.
 
     Examples:
         calibench doctor test.npz                            one file: calibrators are cross-validated on it

@@ -94,46 +94,47 @@ def evaluate(
     Calibrators are fitted on the validation set only.
 
     Args:
-        predictions: Test logits (N, K); or confidences (N,) in [0, 1]; or a file, of which several are the members of
-            an ensemble; or the folder of a run, or an entry of a store, with its own validation set; or what
-            `calibench.load` gives; or a network, with a loader in place of `labels`.
-        labels: Their class indices or names (N,), or labels (N, L); of confidences whether each was right. A file has
-            its labels.
-        val: Validation predictions: `(logits, labels)`, a file, or for a network a loader.
-        ood: Out-of-distribution sets by name: scores, files, or for a network loaders.
-        shift: Labelled shifted sets by name: `(logits, labels)`, files, or for a network loaders.
+        predictions: Test logits (N, K); or confidences (N,) in [0, 1]; or a file (several files are the members of an
+            ensemble); or the folder of a run, or an entry of a store, with its own validation set; or what
+            `calibench.load` returns; or a network, with a loader in place of `labels`.
+        labels: Class indices or names (N,), or labels (N, L); for confidences, whether each prediction was right. A
+            file contains its labels.
+        val: Validation predictions: `(logits, labels)`, a file, or a loader for a network.
+        ood: Out-of-distribution sets by name: scores, files, or loaders for a network.
+        shift: Labelled shifted sets by name: `(logits, labels)`, files, or loaders for a network.
         posterior: Known class distributions of the test examples: a file .npy (N, K).
-        calibrators: Calibrators, fitted anew, or names of them; "default", "all" or "none" (default: "default" with
-            `val`, else none).
-        calibrate_members: Calibrate each member of an ensemble on its own validation set by this calibrator, then pool.
-        priors: Class frequencies of the test data, for a second row of each calibrator, corrected to them: K numbers,
-            "uniform", "estimated" (by EM, from the unlabelled test logits) or "oracle" (the test labels' own).
-        metrics: Further metrics: names, import paths of torchmetrics classes, or "all".
+        calibrators: Calibrators, which are fitted anew, or their names; "default", "all" or "none" (default: "default"
+            with `val`, else "none").
+        calibrate_members: Calibrate each member of an ensemble with this calibrator on its own validation set, then
+            pool.
+        priors: Correct for the class frequencies of the test data, in a second row of each calibrator: K numbers,
+            "uniform", "estimated" (by EM, from the unlabelled test logits) or "oracle" (counted from the test labels).
+        metrics: Additional metrics: names, import paths of torchmetrics classes, or "all".
         n_bins: Numbers of bins; tables show the first.
-        bootstrap: Resamples for 95 % intervals over test examples, 0 for no intervals.
-        jobs: Calibrators that are fitted at a time (default: one on each core).
-        scores: "logits" or "probs", regardless of names in the files (default: arrays are probabilities if they lie in
-            [0, 1] and rows sum to 1).
-        clip: Raise smaller probabilities to this one.
+        bootstrap: Number of resamples for 95 % intervals over test examples; 0 for no intervals.
+        jobs: Number of calibrators to fit at the same time (default: one per core).
+        scores: Read scores as "logits" or "probs", regardless of names in files (default: arrays are probabilities if
+            they lie in [0, 1] and rows sum to 1).
+        clip: Raise probabilities below this value to it.
         task: "multiclass" or "multilabel" (default: by the shape of the labels).
-        classes: Names of the columns; by default those of a data frame.
-        pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
-            booleans; else scores (N,) are P(y = 1)).
-        keys: What arrays or columns of files are, `probs=NAME` each (default: by their names); `classes=A,B,C` too.
-        separator: Between the cells of tables in files (default: the most frequent).
-        trust_rows: Accept labels that seem to be of other rows, and sets that share rows.
+        classes: Names of the columns (default: those of a data frame).
+        pairs: Whether scores (N,) are confidences, and labels state whether each prediction was right (default: if
+            labels are booleans); if not, scores (N,) are P(y = 1).
+        keys: Roles of arrays or columns in files, as `probs=NAME` (default: by their names); also `classes=A,B,C`.
+        separator: The character between the cells of tables in files (default: the most frequent).
+        trust_rows: Accept labels that seem to belong to other rows, and sets that share rows.
         output: Write a report: .json, .md, .csv, or .html with a reliability diagram.
-        every_number: Also what no table shows: numbers of the validation set and of further numbers of bins.
+        every_number: Also compute what no table shows: metrics of the validation set, and with further numbers of bins.
 
     Returns:
-        The report: `print` shows its tables, a notebook too; `value("ECE", calibrator="TS")`, `figure()`, `frame()`.
+        The report: `print` and notebooks show its tables; `value("ECE", calibrator="TS")`, `figure()`, `frame()`.
         A calibration error with ° is consistent with perfect calibration: it is at most the limit, which 95 % of
-        calibrated models with the same confidences do not exceed. `frame()` has each number's `floor`, what such
-        models have on average, and `p`.
+        calibrated models with the same confidences do not exceed. `frame()` has the p-value `p` of each error, and
+        `floor`, the mean error of such models.
 
     Raises:
-        ValueError: If a file, an array or a name is not what it should be; the message says what was found.
-        TypeError: For more than two positional arguments: the validation set goes by name.
+        ValueError: If a file, an array or a name is invalid; the message states what was found.
+        TypeError: If there are more than two positional arguments: pass the validation set by name.
 
     Examples:
         >>> import calibench
@@ -212,10 +213,10 @@ def evaluate_command(
         output: Write a report: .json, .md, .csv, or .html with a reliability diagram.
 
     Returns:
-        The report: `print` shows its tables, a notebook too; `frame()`, `figure()`, `value(metric, calibrator=...)`.
+        The report: `print` and notebooks show its tables; `frame()`, `figure()`, `value(metric, calibrator=...)`.
 
     Raises:
-        ValueError: If a file or an array is not what it should be; the message says what was found.
+        ValueError: If a file or an array is invalid; the message states what was found.
 
     Examples:
         calibench evaluate test.npz                            error, NLL, Brier, ECE with its limit, a verdict
@@ -321,7 +322,7 @@ class EvaluationOptions:
         metrics: Additional metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all.
         n_bins: Numbers of bins (default: 15 20; tables show the first).
         bootstrap: Number of resamples for the intervals; 0 for no intervals.
-        jobs: Calibrators at a time.
+        jobs: Number of calibrators to fit at the same time.
     """
 
     sets: Sets

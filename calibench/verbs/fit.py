@@ -204,23 +204,23 @@ def fit(
 ) -> FittedRun:
     """Train one run, save its logits, evaluate them raw and after calibrators, and write the run folder.
 
-    A run that is done is not trained again, and one that was interrupted goes on from its last checkpoint, to the same
-    numbers: a run is known by its configuration, and by what is in the objects that it is given.
+    A finished run is not trained again, and an interrupted one resumes from its last checkpoint and ends with the same
+    numbers. The configuration, and the content of the objects that are passed, identify a run.
 
     Args:
         benchmark: A benchmark by its name in `calibench list benchmarks`, or a YAML file.
         loss: A training loss: an object, a class, a function of logits and targets, or a name.
-        network: A network: an object (its weights are where training starts; it is copied), a class or function that
-            makes one, or a name: "resnet18", "timm:resnet18".
+        network: A network: an object (a copy of it is trained, from its weights), a class or function that makes one,
+            or a name: "resnet18", "timm:resnet18".
         data: A data module: an object, a class or a name; or loaders for training, validation and test.
-        num_classes: The number of classes, where loaders or a data module do not say it.
+        num_classes: The number of classes, if loaders or a data module do not state it.
         seed: Seed of the run, >= 0.
-        epochs: Epochs.
+        epochs: Number of epochs.
         calibrators: Names of calibrators, fitted on the validation set (default: the benchmark's).
         overlays: Further configuration files, merged over the benchmark.
         results: Folder of results; the run is below it in <benchmark>/<network>/<loss>/<key>/seed=<k>.
-        overwrite: Start anew although the run is done, or was interrupted.
-        progress: Show a bar on a terminal, or lines, and what data of your own hold; else nothing is printed.
+        overwrite: Start again, even if the run is finished or was interrupted.
+        progress: Show a progress bar (lines without a terminal) and a summary of your own data; else print nothing.
         options: Any other keys of a configuration, as `calibench fit --help` names them:
             `{"model.optimizer.lr": 0.1}`.
 
@@ -228,7 +228,7 @@ def fit(
         The run: `metrics`, `predictions`, `folder`, `value("ECE", calibrator="TS")`, `frame()`.
 
     Raises:
-        ValueError: For a mistake in a name or value, before anything is trained.
+        ValueError: If a name or value is wrong; before training starts.
 
     Examples:
         >>> import calibench

@@ -122,29 +122,28 @@ def leaderboard(
 
     Args:
         results: A folder of runs, or several; or stores: folders, URLs, or "shipped", which comes with calibench; or
-            files of test predictions of several models for the same examples.
-        val: Files of the models' validation predictions, one each, on which calibrators are fitted.
-        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`: `["error", "nll@TS", "ece@best"]` (default: one
-            line a row).
-        rank_by: Rank by this column; `best` is the calibrator that validation chooses for each row.
+            files with test predictions of several models for the same examples.
+        val: Files with validation predictions, one for each model, on which its calibrators are fitted.
+        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`: `["error", "nll@TS", "ece@best"]`
+            (default: those that fit on one line).
+        rank_by: Rank by this column; `best` is the calibrator that the validation set chooses for each row.
         wide: Show all usual columns, raw and after each calibrator.
         losses: Only rows of these losses.
         top: Only the first N rows of each table.
-        against: Put a paper's numbers beside ours.
-        same_version: Leave out runs that were made with another version of calibench, torch or the data than most
-            runs of the table.
-        processes: How many read at a time; a script that asks for more than one needs the guard of `multiprocessing`,
-            `if __name__ == "__main__":`.
+        against: Show a paper's numbers beside ours.
+        same_version: Leave out runs with another version of calibench, torch or the data than most runs of the table.
+        processes: Number of processes that read runs; with more than one, a script needs the guard of
+            `multiprocessing`, `if __name__ == "__main__":`.
         scores: Read the numbers of a file as logits or as probabilities (default: by the name of the array; tables as
             probabilities).
         trust_rows: In files, accept labels that seem to belong to other rows, and sets that share rows.
 
     Returns:
-        The leaderboard: `print` shows its tables, a notebook too; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
+        The leaderboard: `print` and notebooks show its tables; `value("FocalLoss", "nll")`, `frame()`, `figure()`.
 
     Raises:
         FileNotFoundError: If there is no such folder.
-        ValueError: If it holds no run, no run has one of the columns, or no table has one of the losses.
+        ValueError: If it contains no run, if no run has one of the columns, or if no table has one of the losses.
 
     Examples:
         >>> import calibench

@@ -16,22 +16,22 @@ from calibench.store.entry import STATUS
 def load(
     name: Path | str, store: Path | str | None = None, **reading: Any
 ) -> Predictions | ConfidencePairs | dict[str, Predictions]:
-    """Read predictions: of a file of any framework, a run, or an entry of a store.
+    """Read the predictions in a file of any framework, in a run, or in an entry of a store.
 
     Args:
         name: A file, as `calibench evaluate` reads it (`x.npz`, `x.csv`, `logits.npy:labels.npy`, ...); the folder of a
-            run; or an entry `<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`, its folder or store before it or not.
-        store: Where an entry is, if its name does not say so: a folder, a URL or `shipped`, the store that comes with
-            calibench (default: that one).
-        **reading: Of a file, the arguments of `Reader`: `scores`, `clip`, `task`, `trust_rows`.
+            run; or an entry `<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>`, with or without its folder or store.
+        store: The store of an entry, if its name does not contain it: a folder, a URL, or `shipped`, which comes with
+            calibench (default: `shipped`).
+        **reading: For a file, the arguments of `Reader`: `scores`, `clip`, `task`, `trust_rows`.
 
     Returns:
-        Of a file its predictions, or the pairs of confidence and hit that it holds; else those of each split and set.
+        The predictions of a file, or its pairs of confidence and correct; else the predictions of each split and set.
 
     Raises:
         FileNotFoundError: If there is no such file, or folder of results.
         StoreError: If there is no such entry, or more than one; the message lists them.
-        CorruptRun: If it is damaged, or holds something else.
+        CorruptRun: If it is damaged, or contains something else.
 
     Examples:
         >>> import calibench

@@ -34,26 +34,27 @@ def reliability(
 ) -> Axes:
     """Draw a reliability diagram: the smooth curve, bins with their intervals, and where a calibrated model would lie.
 
-    Of two classes it is the frequency of the second one against its probability; else accuracy against confidence.
+    With two classes, it shows the frequency of the second one against its probability; with more, accuracy against
+    confidence.
 
     Args:
         predictions: Logits (N, K), an array, tensor, data frame or nested lists; or confidences (N,) in [0, 1]; or a
-            file or run, which has its labels; or a network, with a loader in place of `labels`.
-        labels: Their class indices or names (N,); of confidences, whether each was right.
-        scores: `"logits"`, or `"probs"` if these are probabilities, of which a calibrator's may be drawn.
-        classes: Names of the columns; by default those of a data frame.
-        pairs: Whether scores (N,) are confidences, and labels say whether each was right (default: where labels are
-            booleans; else scores (N,) are P(y = 1)).
-        trust_rows: Accept labels that seem to be of other rows.
+            file or run, which contains its labels; or a network, with a loader in place of `labels`.
+        labels: Class indices or names (N,); for confidences, whether each prediction was right.
+        scores: `"logits"`, or `"probs"` for probabilities, for example those of a calibrator.
+        classes: Names of the columns (default: those of a data frame).
+        pairs: Whether scores (N,) are confidences, and labels state whether each prediction was right (default: if
+            labels are booleans); if not, scores (N,) are P(y = 1).
+        trust_rows: Accept labels that seem to belong to other rows.
         n_bins: Number of bins.
         title: The title.
-        ax: Axes of matplotlib; by default those of a new figure.
+        ax: Axes of matplotlib (default: those of a new figure).
 
     Returns:
         The axes.
 
     Raises:
-        ValueError: If an array is not what it should be, or labels are unknown.
+        ValueError: If an array is invalid, or labels are unknown.
 
     Examples:
         >>> import calibench

@@ -48,19 +48,19 @@ def report(
 
     Args:
         results: Folder of runs, or a store.
-        output: The HTML file. Of more than 1,000 runs of several benchmarks it is an index, and a folder of its name
-            beside it has a page of each benchmark. Or a folder, for a page of each benchmark and run.
-        title: Title of the page; by default the folder's name.
-        bins: Bins of the reliability diagrams.
-        processes: Number of processes that read logits, if there are many runs; a script that asks for
-            more than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
+        output: The HTML file; or a folder, for a page of each benchmark and run. With more than 1,000 runs of several
+            benchmarks, the file is an index, and a folder of the same name beside it has a page of each benchmark.
+        title: Title of the page (default: the folder's name).
+        bins: Number of bins of the reliability diagrams.
+        processes: Number of processes that read logits, if there are many runs; with more than one, a script needs the
+            guard of `multiprocessing`, `if __name__ == "__main__":`.
 
     Returns:
         The page that was written, and how many there are.
 
     Raises:
         FileNotFoundError: If there is no such folder.
-        ValueError: If it holds no run, `bins` is not positive, or `output` is neither a page nor a folder.
+        ValueError: If it contains no run, `bins` is not positive, or `output` is neither a page nor a folder.
 
     Examples:
         >>> import calibench

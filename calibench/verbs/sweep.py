@@ -165,17 +165,17 @@ def sweep(
 ) -> Leaderboard:
     """Train benchmarks with several losses and seeds, or suites, in worker processes, and rank the results.
 
-    Runs that are done are skipped; an interrupted sweep resumes where it stopped when it is called again.
+    Finished runs are skipped; an interrupted sweep resumes where it stopped when you call it again.
 
     Args:
         benchmarks: Benchmarks or suites: names in `calibench list benchmarks`, or YAML files.
-        losses: Losses, or names or files of them, "core" for seven that are often used (default), "all"; for a suite
-            which of its losses.
+        losses: Losses, or their names or files; "core" for seven common losses (default), or "all". For a suite: only
+            these of its losses.
         datasets: For a suite: only these of its data sets.
-        seeds: Seeds, `[1, 2, 3]` or "1..3" (the default); for a suite instead of its own.
+        seeds: Seeds, `[1, 2, 3]` or "1..3" (the default); for a suite, they replace the suite's seeds.
         overlays: Further configuration files, merged before the loss.
-        jobs: Runs at a time (default: one on each core, or on each GPU if GPUs are used).
-        cells_per_gpu: Runs at a time on each visible GPU, instead of `jobs`.
+        jobs: Number of runs at the same time (default: one per core, or per GPU if GPUs are used).
+        cells_per_gpu: Number of runs at the same time on each visible GPU, instead of `jobs`.
         results: Folder of results.
         progress: Show a live table on a terminal, and a line for each finished run elsewhere.
         options: Any other keys of a configuration, as `calibench fit --help` names them.
@@ -184,8 +184,8 @@ def sweep(
         The leaderboard of the benchmarks.
 
     Raises:
-        ValueError: For a mistake in a name or value, before anything is trained.
-        ExpectedFailure: If a run failed; the message names it and its log. The others are done.
+        ValueError: If a name or value is wrong; before training starts.
+        ExpectedFailure: If a run failed; the message names it and its log. The other runs are finished.
 
     Examples:
         >>> import calibench
