@@ -176,7 +176,7 @@ class Reader:
 
     docs/howto/own-logits.md lists all programs whose files are read. Examples without a label are left out and counted.
     With several labels per example, `logits` or `probs` are (N, L), and labels (N, L) are 1 for present, 0 for absent
-    and -1 for unknown; in tables, each label has a column NAME of probabilities and a column label:NAME. Other names
+    and -1 for unknown. In tables, each label has a column NAME of probabilities and a column label:NAME. Other names
     are recognised too: predictions with label_ids (Hugging Face), y_true with y_prob, y_pred or y_score, arr_0 with
     arr_1. Every guess is printed in one line, and --keys overrides it. Scores (N,) are those of the second of two
     classes, P(y = 1) or its log-odds. If labels are names, the column's name (prob_sick) or --keys classes=well,sick

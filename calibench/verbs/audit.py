@@ -28,10 +28,10 @@ def audit(
 ) -> int:
     """Check that a loss is proper, numerically stable, differentiable and DDP-safe, and measure what it costs.
 
-    The audit checks whether training ends at the true probabilities (properness), whether the loss is finite at logits
-    of 1e4 and -inf, what it depends on, and whether it is batch-coupled. It also checks that the loss works with
-    torch.func, in bfloat16, in 2 and 3 processes with unequal and empty shards, and after a resume. The loss is
-    evaluated in the second of three epochs, after one validation.
+    The audit checks whether training ends at the true probabilities (properness), and whether the loss is finite at
+    logits of 1e4 and -inf. It reports what the loss depends on, and whether it is batch-coupled. It also checks
+    torch.func, bfloat16, 2 and 3 processes with unequal and empty shards, and a resume. The loss is evaluated in the
+    second of three epochs, after one validation.
 
     Args:
         losses: The losses.

@@ -192,10 +192,10 @@ def calibrate_command(
 
     The output of --apply contains `probs` (N, K) float32, `target`, and the metadata of the input. For pairs of
     confidence and correct, `probs` is (N, 2), and its second column is the calibrated confidence. A table contains ids,
-    a column of probabilities for each class and the labels; if the input is a table, its other columns are kept,
-    and labels from a second file are added as a column `label`. Rows without a label are calibrated like all others. A
-    calibrator file contains the name of the class, its arguments and the fitted values; reading it runs no code
-    (weights_only). In Python:
+    a column of probabilities for each class, and the labels. If the input is a table, its other columns are kept;
+    labels from a second file become a column `label`. Rows without a label are calibrated like all others. A calibrator
+    file contains the name of the class, its arguments and the fitted values; reading it runs no code (weights_only).
+    Use it in Python as follows:
 
       probs = calibench.load_calibrator("cal.pt")(logits)
     """

@@ -161,9 +161,9 @@ def doctor_command(
 ) -> Diagnosis:
     """Test whether the predictions of any model are calibrated, overconfident or underconfident.
 
-    The first line is the verdict. The next lines report where the model is miscalibrated, whether class frequencies
-    differ between validation and test, which calibrator nested cross-validation chooses, how much it lowers the NLL,
-    and how many examples are needed to detect a gap.
+    The first line is the verdict. The next lines report where the model is miscalibrated, and whether class frequencies
+    differ between validation and test. They also report which calibrator nested cross-validation chooses, how much it
+    lowers the NLL, and how many examples are needed to detect a gap.
 
     Args:
         logits: Predictions with labels, or a run.
@@ -194,12 +194,12 @@ def doctor_command(
 
     The expected decrease in NLL, per example, is measured on folds that were not used for the choice; its 95 % interval
     comes from refits on resampled examples. Temperature scaling is chosen unless the cross-validated NLL of another
-    calibrator is lower by two standard errors (structured vector scaling: 1.5); then the one with the lowest NLL is
-    chosen. Raw predictions are kept only if their NLL is lower by 600 / n standard errors, because calibrators help
-    mainly on errors, of which a small set (n examples) contains few. Calibrators with parameters for each class need
-    five examples of each class. A calibrator that was fitted on n examples mixes in a fraction 1 / (n + 1) of the
-    uniform distribution, because n examples without an error do not rule errors out. For pairs, calibrators map the
-    confidence, and the exported calibrator has two classes, wrong and right.
+    calibrator is lower by two standard errors (structured vector scaling: 1.5). Of such calibrators, the one with the
+    lowest NLL is chosen. Raw predictions are kept only if their NLL is lower by 600 / n standard errors, because
+    calibrators help mainly on errors, of which a small set (n examples) contains few. Calibrators with parameters for
+    each class need five examples of each class. A calibrator that was fitted on n examples mixes in a fraction
+    1 / (n + 1) of the uniform distribution, because n examples without an error do not rule errors out. For pairs,
+    calibrators map the confidence, and the exported calibrator has two classes, wrong and right.
     """
     return _diagnose(logits, val, options)
 

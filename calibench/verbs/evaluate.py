@@ -237,10 +237,10 @@ def evaluate_command(
       {others}
     (`calibench list calibrators` shows all). Intervals are 95 % bootstrap intervals over test examples (smECE keeps the
     kernel width of the whole set; AUPR and FPR@95 have none). Binned calibration errors are biased upwards on a finite
-    sample, and so are their intervals. So compare an error with its limit, which 95 % of perfectly calibrated models
-    with these confidences stay below, or print the debiased estimate (`--metrics DebiasedCalibrationError`). A small
-    circle marks an error that is consistent with perfect calibration: more than 5 % of calibrated models have an error
-    at least as large. The last lines give the verdict for each row. An NLL can be inf: without their default shrinkage,
+    sample, and so are their intervals. So compare an error with its limit: 95 % of perfectly calibrated models with
+    these confidences stay below it. `--metrics DebiasedCalibrationError` prints a debiased estimate. A small circle
+    marks an error that is consistent with perfect calibration: more than 5 % of calibrated models have an error at
+    least as large. The last lines give the verdict for each row. An NLL can be inf: without their default shrinkage,
     some calibrators give a probability of exactly 0.
     """
     if logits:
@@ -316,9 +316,9 @@ class EvaluationOptions:
             --val, else `none`).
         calibrate_members: Calibrate each member of an ensemble on its own --val file, then pool (default: pool, then
             calibrate).
-        priors: Correct for the class frequencies of the test data, in a second row of each calibrator: uniform,
-            estimated (by EM, from the unlabelled test logits), K numbers P,P,..., or oracle (counted from the test
-            labels).
+        priors: Class frequencies of the test data, for a second row of each calibrator that is corrected for them:
+            uniform, estimated (by EM, from the unlabelled test logits), K numbers P,P,..., or oracle (counted from the
+            test labels).
         metrics: Additional metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all.
         n_bins: Numbers of bins (default: 15 20; tables show the first).
         bootstrap: Number of resamples for the intervals; 0 for no intervals.

@@ -11,10 +11,10 @@ usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output D
                          [--passes N | --laplace kron|diag|full] [--row true]
        calibench predict --data BENCHMARK --model.backbone timm:NAME --model.backbone.pretrained true [...]
 
-Write the logits of a checkpoint (default: the run folder's last.ckpt) on the validation set, the test set and every
-out-of-distribution (OOD) and shift set as DIR/<set>.npz (default of DIR: predictions).
-With --calibrator, also fit a calibrator (a NAME of `calibench list calibrators`) on the validation set, and write it as
-DIR/NAME/calibrator.pt and its probabilities as DIR/NAME/<set>.npz.
+Write the logits of a checkpoint (default: the run folder's last.ckpt) on the validation, test, out-of-distribution
+(OOD) and shift sets as DIR/<set>.npz (default of DIR: predictions).
+With --calibrator, also fit a calibrator (a NAME of `calibench list calibrators`) on the validation set. It is written
+as DIR/NAME/calibrator.pt, and its probabilities as DIR/NAME/<set>.npz.
 With --passes, the probabilities are means over N passes with dropout (MC dropout). With --laplace, they come from a
 Gaussian over the last layer's weights (extra `laplace`). With either, --row true also stores them as a run beside the
 trained one, with its own row in the leaderboard.

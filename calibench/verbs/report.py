@@ -151,9 +151,9 @@ def report_command(
 ) -> int:
     """Write a self-contained HTML page of a folder of runs, or of a file of predictions.
 
-    The page has tables to sort and filter, reliability diagrams side by side, risk-coverage and OOD curves, plots of
-    error against calibration error, results by shift and by class, training curves, and the configuration of every run.
-    It works offline and can be sent by mail.
+    The page has tables to sort and filter, reliability diagrams side by side, risk-coverage and OOD curves, and plots
+    of error against calibration error. It also has results by shift and by class, training curves, and the
+    configuration of every run. It works offline, and you can send it by mail.
 
     Args:
         results: Folder of runs, or a store; or a file of test predictions.
