@@ -21,6 +21,7 @@ from calibench.messages.errors import (
     UsageError,
     did_you_mean,
     one_line,
+    plain_word,
 )
 from calibench.messages.printable_text import say, signs_of_life, wrap_text
 from calibench.messages.spelling import command_line_spelling
@@ -56,16 +57,6 @@ VERBS = {
     "plot learning-curves": "verbs.learning_curves:plot_learning_curves",
     "audit": "verbs.audit:audit",
 }
-
-CHECKS = {
-    "evaluate": "verbs.evaluate:check_evaluation",
-    "doctor": "verbs.doctor:check_doctor",
-    "calibrate": "verbs.calibrate:check_calibration",
-    "list": "verbs.list:describe_entries",
-    "plot": "verbs.plot:check_picture",
-    "sweep": "verbs.sweep:check_sweep",
-}
-"""Functions with the arguments of those above that check what they say, and read no array."""
 
 _QUESTION = """\
 usage: calibench VERB ...
@@ -170,13 +161,11 @@ def _find_elsewhere(verb: str, option: str, words: Sequence[str]) -> str:
     """`: COMMAND has it` for an option of another verb, with the words that were typed; empty if no verb has it."""
     from calibench.metrics import METRIC_CLASSES
 
-    hyphenated = option.replace("_", "-")
-    metric = METRIC_CLASSES.answer_alias(option.lstrip("-")) or METRIC_CLASSES.meant_by(
-        option.lstrip("-")
-    )
-    if metric and verb == "evaluate":
-        name = metric.removeprefix("; did you mean ").rstrip("?")
-        return metric if metric.startswith(": ") else f": `--metrics {name}` adds it"
+    hyphenated, name = option.replace("_", "-"), option.lstrip("-")
+    if verb == "evaluate" and (remedy := METRIC_CLASSES.remedies.get(plain_word(name))):
+        return f": {remedy}"
+    if verb == "evaluate" and (metric := METRIC_CLASSES.meant_by(name)):
+        return f": `--metrics {metric}` adds it"
     for other in _MANY_OPTIONS:
         if other == verb:
             continue
@@ -197,10 +186,7 @@ def check_words(verb: str, words: Sequence[str]) -> None:
         names = PREDICT_OPTIONS if verb == "predict" else ()
         TrainingWords.read(words, names, check=False).check_names()
         return
-    values = parser_of(verb).check(words)
-    if verb in CHECKS:
-        module, _, name = CHECKS[verb].partition(":")
-        getattr(importlib.import_module(f"calibench.{module}"), name)(**values)
+    parser_of(verb).check(words)
 
 
 def _run(verb: str, arguments: list[str]) -> int:

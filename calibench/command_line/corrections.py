@@ -1,12 +1,17 @@
-"""Whole commands in place of mistaken ones: what a message says is done to the words, until the verb takes them.
+"""Whole commands in place of mistaken ones: what a message says is tried on the words, until the verb takes them.
 
-A message names one mistake. The command behind it has all of them corrected, and was checked: it can be typed as it is.
+A message has in backticks what is wrong, and behind it what to type: an option with its value, a word, or the names
+behind "did you mean". Each way to put the one in the place of the other is tried. The verb's own check says which it
+takes, or names the next mistake: so a command that is printed was checked, and can be typed as it is.
 """
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 from calibench.messages.errors import one_line
 
@@ -17,46 +22,238 @@ MOST_CORRECTIONS = 6
 LONGEST_COMMAND = 300  # characters; a longer one is not printed
 
 _SEE = re.compile(r" \(see `[^`]*`\)")
-_UNKNOWN = re.compile(r"unknown option `([^`]+)`(.*)")
-_OPTION_FIRST = re.compile(r": `(--[^`]+)`")
-_SUGGESTION = re.compile(r"; did you mean (([^\s,?]+)[^;]*)\?")
-_LABELS_BEHIND = re.compile(r": labels belong to the file: `FILE:([^`]+)`")
-_WORD_OF_ITS_OWN = re.compile(r": a file of predictions is a word of its own, `([^`]+)`")
-_TOO_MANY = re.compile(r"`([^`]+)` is one argument too many; .*?`([^`]+)`")
-_LABELS_OF_FILE = re.compile(r"one word, `([^`:]+):([^`:]+)`")
-_CONFIGURATION = re.compile(r"`([^`]+)` is no option: .*; for a configuration, (--config) ")
-_OTHER_KEY = re.compile(
-    r"`(?:--)?([\w.]+)`[:]? (?:takes a YAML file, got |takes no |no class |)`([^`]+)`"
-    r"(?: is a folder)?[:,][^`]*`(--[^`]+)`"
-)
-_OTHER_WORD = re.compile(r"`([^`]+)` is a [^`]*: write `(--[^`]+)`")
-_OTHER_LOSS = re.compile(r"no loss `([^`]+)`: write `(--[^`]+)`")
-_WRONG_VALUE = re.compile(r"`(--[\w-]+)` .* Leave it out")
-_SUFFIX = re.compile(r"` must end in (.+), got (\S+?)[.:]?(?: .*)?$")
+_QUOTED = re.compile(r"`([^`]+)`")
+_NEAR_NAMES = re.compile(r"; did you mean (\S[^;?]*)\?")
+_REMEDY = re.compile(r": [^`;,]*`([^`]+)`")
+_LEAVE_OUT = re.compile(r"(?:: l|\. L)eave it out")
 _WHOLE = re.compile(r"`calibench ([^`]+)`")
 _PLACEHOLDER = re.compile(r"(?:^|[=:/,{ ])(?:[A-Z]|[A-Z][A-Z_]+(?:\.\w+)?)(?:$|[=:/,} ])|\.\.\.|\|")
-_QUOTED = re.compile(r"[`']([^`']+)[`']")
+
+
+class Correction(NamedTuple):
+    """The words of a command after one correction, and whether it left out an option that no message says to."""
+
+    words: list[str]
+    leaves_out: bool = False
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """The mistake in a command that a message is about: the words of it, and what to type instead.
+
+    Attributes:
+        words: The words.
+        start: The place of the first wrong one: an option, or a value or a file.
+        end: The place behind the last one: behind the values of an option.
+        wrong: What is wrong: the option, or its value, or a part of it between commas.
+        names: The likeliest name for it, if one is the likeliest.
+        remedy: What to type in its place, as words; empty if a name stands for it, or nothing does.
+        is_unknown: Whether it is an option that the verb lacks.
+        may_be_left: Whether the command does without it: an option or a metric with nothing in its place.
+        is_to_leave: Whether it is to be left out.
+    """
+
+    words: list[str]
+    start: int
+    end: int
+    wrong: str
+    names: list[str]
+    remedy: list[str]
+    is_unknown: bool
+    may_be_left: bool
+    is_to_leave: bool
+
+    @classmethod
+    def from_message(cls, text: str, words: Sequence[str]) -> "Mistake | None":
+        """The mistake that a message names; None if it names no word that was typed."""
+        near = _NEAR_NAMES.search(text)
+        last_word = text[: near.start()].split()[-1:] if near else []
+        typed = [part for part in (*_QUOTED.findall(text), *last_word) if _find(words, part) >= 0]
+        if not typed:
+            return None
+        wrong, start = typed[0], _find(words, typed[0])
+        end = _end_of_values(words, start)
+        if _is_option(words[start]) and words[start + 1 : start + 2] == typed[1:2] != []:
+            wrong, end = typed[1], start + 2
+        names = near[1].split(", ") if near else []
+        begin = [name for name in names if name.lower().startswith(wrong.lower())]
+        names = [name.split()[0] for name in names[:1] if len(begin) < 2]
+        behind = text.partition(f"`{wrong}`")[2]
+        remedy = _REMEDY.search(behind)
+        remedy_words = _split(remedy[1]) if remedy and not near else []
+        if not is_literal(remedy_words) or remedy_words[:1] == ["calibench"]:
+            remedy_words = []
+        is_alone = not near and not remedy_words and not behind.startswith(": `-")
+        return cls(
+            [*words],
+            start,
+            end,
+            wrong,
+            names if is_literal(names) else [],
+            remedy_words,
+            text.startswith("unknown option "),
+            is_alone and text.startswith(("unknown option ", "there is no metric ")),
+            _LEAVE_OUT.search(text) is not None,
+        )
+
+    def corrections(self) -> Iterator[Correction]:
+        """The words with the mistake corrected in each way, the likeliest first."""
+        if self.is_to_leave:
+            yield Correction(self._swap_in([]))
+            return
+        for name in self.names:
+            renamed = self._rename(name) if self.is_unknown else self._replace(name)
+            yield from map(Correction, renamed)
+        yield from map(Correction, self._type(self.remedy) if self.remedy else ())
+        if self.is_unknown and self.wrong in self.words[self.start + 1 : self.end]:
+            yield Correction(self._swap_in([self.wrong]))
+        elif self.may_be_left:
+            yield Correction(self._swap_in([]), leaves_out=True)
+
+    def _swap_in(self, new: Sequence[str]) -> list[str]:
+        """The words with others in the place of the wrong ones."""
+        return [*self.words[: self.start], *new, *self.words[self.end :]]
+
+    def _rename(self, name: str) -> Iterator[list[str]]:
+        """The words with the option under another name, and with the value of `--metric metric=ece` alone."""
+        _, equals, value = self.words[self.start].partition("=")
+        name = name if name.startswith("-") else f"--{name}"
+        values = self.words[self.start + 1 : self.end]
+        if "=" in "".join(values[:1]) and name != "--keys":
+            yield self._swap_in([name, values[0].partition("=")[2], *values[1:]])
+        yield self._swap_in([f"{name}{equals}{value}", *values])
+
+    def _replace(self, name: str) -> Iterator[list[str]]:
+        """The words with another name for the wrong one."""
+        yield [_replace_part(word, self.wrong, name) for word in self.words]
+
+    def _type(self, remedy: list[str]) -> Iterator[list[str]]:
+        """The words with what a message says to type, in the place of the wrong ones or at the end."""
+        others = self._swap_in([])
+        if remedy[0].startswith("-"):
+            if self.words[self.start - 1 : self.start] == remedy[:1]:
+                yield [*self.words[: self.start - 1], *remedy, *self.words[self.end :]]
+            elif not {*remedy} <= {*others}:
+                yield self._swap_in(remedy)
+                yield [*others, *remedy]
+            return
+        file = remedy[0].partition(":")[0]
+        if file in others and len(remedy) == 1:
+            yield [remedy[0] if word == file else word for word in others]
+        elif len(remedy) == 1 and not self.is_unknown:
+            yield from self._replace(remedy[0])
+
+
+def _split(text: str) -> list[str]:
+    """The words of a text in backticks; none where its quotes are not closed."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _is_option(word: str) -> bool:
+    return re.match("--?[A-Za-z]", word) is not None
+
+
+def _find(words: Sequence[str], part: str) -> int:
+    """The place of a word, an option with or without dashes, or a value between commas; -1 if it is not there."""
+    places = enumerate(words)
+    names = (part, f"--{part}")
+    exact = (place for place, word in places if word.partition("=")[0] in names or word == part)
+    inside = (place for place, word in enumerate(words) if _replace_part(word, part, "") != word)
+    return next(exact, next(inside, -1))
+
+
+def _replace_part(word: str, wrong: str, right: str) -> str:
+    """A word with another text for a wrong one, which may stand between commas or behind the `=` of an option."""
+    name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    is_path = "://" not in wrong and "/" in wrong and right != "" and "/" not in right
+    if value == wrong and is_path and not Path(right).exists():
+        right = str(Path(wrong).with_name(right))  # a file beside the one that is not there
+    parts = [right if part == wrong else part for part in value.split(",")]
+    return f"{name}{equals}{','.join(parts)}"
+
+
+def _end_of_values(words: Sequence[str], start: int) -> int:
+    """The place behind the values of an option, of which a file is none if it is the only one; behind other words."""
+    if not _is_option(words[start]) or "=" in words[start]:
+        return start + 1
+    values = [*takewhile(lambda word: not _is_option(word), words[start + 1 :])]
+    others = [*words[:start], *words[start + 1 + len(values) :]]
+    if not any(Path(word).exists() for word in others):
+        values = [*takewhile(lambda word: not Path(word).exists(), values)]
+    return start + 1 + len(values)
+
+
+def is_literal(words: Sequence[str]) -> bool:
+    """Whether words can be typed as they are: none in capitals stands for another one."""
+    return not any(map(_PLACEHOLDER.search, words))
 
 
 def with_whole_command(text: str, verb: str, words: Sequence[str], check: Check) -> str:
-    """A message with the whole command to type behind it, if all mistakes in the words have one correction each."""
+    """A message with the whole command to type behind it, if all mistakes in the words can be corrected."""
     text = fill_places(text, words)
     corrected, messages = mend(text, words, check, verb)
-    command = shlex.join(["calibench", *verb.split(), *corrected]) if corrected else ""
-    if not command or command in text or len(command) > LONGEST_COMMAND:
+    command = shlex.join(["calibench", *verb.split(), *corrected.words])
+    if not messages or command in text or len(command) > LONGEST_COMMAND:
         return text
-    plain = "; ".join(messages[:2])
+    plain = "; ".join(message.rstrip(".") for message in messages[:2])
     plain = plain if len(plain) < LONGEST_COMMAND else messages[0]
-    first = _UNKNOWN.match(messages[0])
-    if first and "`" in first[2] and not _names_words(first[2]):
+    if corrected.leaves_out and messages[0].count("`") > 2:
         return f"{plain}; without it: `{command}`"
-    return f"{plain} Type `{command}`" if plain[-1] in ".?" else f"{plain}; type `{command}`"
+    return f"{plain} Type `{command}`" if plain[-1] == "?" else f"{plain}; type `{command}`"
 
 
-def _names_words(rest: str) -> bool:
-    """Whether a message says which words to type in place of an unknown option."""
-    rules = (_SUGGESTION, _OPTION_FIRST, _LABELS_BEHIND, _WORD_OF_ITS_OWN)
-    return rest.startswith(": leave it out") or any(rule.match(rest) for rule in rules)
+def mend(
+    text: str, words: Sequence[str], check: Check, verb: str = "", left: int = MOST_CORRECTIONS
+) -> tuple[Correction, list[str]]:
+    """The words of a mistaken command, corrected as its messages say, and these messages; none if they cannot be.
+
+    Args:
+        text: The message about the first mistake.
+        words: The words behind the verb.
+        check: Checks such words.
+        verb: The verb, whose whole commands in messages are taken.
+        left: How many mistakes may be corrected.
+    """
+    plain = _SEE.sub("", text)
+    for correction in corrections(plain, words, verb) if left else ():
+        try:
+            check(correction.words)
+        except (ValueError, OSError) as error:
+            next_text = fill_places(one_line(error), correction.words)
+            later = mend(next_text, correction.words, check, verb, left - 1)
+            if later[1]:
+                return Correction(later[0].words, correction.leaves_out), [plain, *later[1]]
+        except SystemExit:
+            continue
+        else:
+            return correction, [plain]
+    return Correction([]), []
+
+
+def corrections(text: str, words: Sequence[str], verb: str = "") -> Iterator[Correction]:
+    """The words with the mistakes of one message corrected in each way, the likeliest first.
+
+    The whole command of a verb in the message is the first. Of several names that there are not, each is replaced by
+    its likeliest, or left out where it has none.
+    """
+    start = verb.split()
+    commands = [
+        line for line in whole_commands(text) if start and (not words or {*words} & {*line})
+    ]
+    yield from (Correction(line[len(start) :]) for line in commands if line[: len(start)] == start)
+    first, *others = re.split("; (?=there is no )", text)
+    for other in others:
+        mistake = Mistake.from_message(other, words)
+        if mistake is None:
+            return
+        words = next((correction.words for correction in mistake.corrections()), [])
+    mistake = Mistake.from_message(first, words)
+    for correction in mistake.corrections() if mistake else ():
+        if correction.words not in ([], [*words]):
+            yield correction
 
 
 def fill_places(text: str, words: Sequence[str]) -> str:
@@ -76,210 +273,7 @@ def fill_places(text: str, words: Sequence[str]) -> str:
                 filled = re.sub(rf"(?<![\w.]){place}(?![\w.])", shlex.quote(values[0]), filled)
         return filled
 
-    return _WHOLE.sub(fill, text)
-
-
-def mend(
-    text: str, words: Sequence[str], check: Check, verb: str = ""
-) -> tuple[list[str], list[str]]:
-    """The words of a mistaken command, corrected as its messages say, and these messages; both empty if one says not.
-
-    Args:
-        text: The message about the first mistake.
-        words: The words behind the verb.
-        check: Checks such words.
-        verb: The verb, whose whole commands in messages are taken.
-    """
-    corrected, messages = [*words], list[str]()
-    for _ in range(MOST_CORRECTIONS):
-        messages.append(_SEE.sub("", text))
-        before, corrected = corrected, _take_command(text, verb) or correct(text, corrected)
-        if not corrected or corrected == before:
-            break
-        try:
-            check(corrected)
-        except (ValueError, OSError) as error:
-            text = fill_places(one_line(error), corrected)
-        except SystemExit:
-            break
-        else:
-            return corrected, messages
-    return [], []
-
-
-def _take_command(text: str, verb: str) -> list[str]:
-    """The words behind the verb of the first whole command in a message; empty without any."""
-    start = verb.split()
-    commands = (command for command in whole_commands(text) if command[: len(start)] == start)
-    return next(commands, [])[len(start) :] if verb else []
-
-
-def correct(text: str, words: Sequence[str]) -> list[str]:
-    """The words with one mistake corrected as a message says; empty where it names no correction."""
-    plain = _SEE.sub("", text)
-    rules = (
-        _correct_option,
-        _correct_file,
-        _correct_key,
-        _correct_value,
-        _correct_suffix,
-        _leave_out,
-    )
-    for rule in rules:
-        if corrected := rule(plain, [*words]):
-            return corrected
-    return []
-
-
-def _correct_option(text: str, words: list[str]) -> list[str]:
-    """Rename an unknown option, write another one in its place, or leave it out."""
-    match = _UNKNOWN.match(text)
-    place = _find_option(words, match[1]) if match else -1
-    if match is None or place < 0:
-        return []
-    rest = match[2]
-    _, equals, value = words[place].partition("=")
-    if value_of_key := re.fullmatch(r"\w+=(\w+)", "".join(words[place + 1 : place + 2])):
-        words[place + 1] = value_of_key[1] if "--keys" not in rest else value_of_key[0]
-    if rename := _SUGGESTION.match(rest):
-        option = rename[2] if rename[2].startswith("-") else f"--{rename[2]}"
-        return [*words[:place], f"{option}{equals}{value}", *words[place + 1 :]]
-    end = place + 1 if equals else _end_of_values(words, place)
-    if other := _OPTION_FIRST.match(rest):
-        options = shlex.split(other[1])
-        return [*words[:place], *options, *words[end:]] if _is_literal(options) else []
-    if labels := _LABELS_BEHIND.match(rest):
-        files = [word for word in words[:place] + words[end:] if Path(word).is_file()]
-        joined = [f"{word}:{labels[1]}" if word in files else word for word in words]
-        return [*joined[:place], *joined[end:]] if len(files) == 1 else []
-    if file := _WORD_OF_ITS_OWN.match(rest):
-        end = place + (1 if equals else 2)
-        return [*words[:place], file[1], *words[end:]]
-    return [*words[:place], *words[end:]]
-
-
-def _correct_file(text: str, words: list[str]) -> list[str]:
-    """Write a word that is one too many as the option, or the part of another word, that a message has."""
-    if (match := _LABELS_OF_FILE.search(text)) and {match[1], match[2]} <= {*words}:
-        joined = f"{match[1]}:{match[2]}"
-        return [joined if word == match[1] else word for word in words if word != match[2]]
-    if (match := _OTHER_WORD.match(text)) and match[1] in words and _is_literal([match[2]]):
-        return [*(word for word in words if word != match[1]), *shlex.split(match[2])]
-    if (match := _CONFIGURATION.match(text)) and match[1] in words:
-        place = words.index(match[1])
-        return [*words[:place], match[2], *words[place:]]
-    if (match := _TOO_MANY.match(text)) and match[1] in words and not _PLACEHOLDER.search(match[2]):
-        place = words.index(match[1])
-        before = match[2].removesuffix(f":{match[1]}")
-        if match[2].startswith("--"):
-            others = words[:place] + words[place + 1 :]
-            return [*others, *shlex.split(match[2])]
-        if before in words:
-            return [match[2] if word == before else word for word in words if word != match[1]]
-    return []
-
-
-def _correct_value(text: str, words: list[str]) -> list[str]:
-    """Write the names that a message has for wrong ones, and leave out a metric that has another command."""
-    corrected = words
-    for part in re.split("; (?=there is no )", text):
-        match = _SUGGESTION.search(part)
-        if no_metric := re.match("there is no metric `([^`]+)`: ", part):
-            corrected = [word for word in corrected if word != no_metric[1]]
-            continue
-        if match is None:
-            return []
-        names, before = match[1].split(", "), part[: match.start()]
-        right = match[2]
-        wrong = [name for name in (*_QUOTED.findall(before), before.split()[-1])]
-        if any(_begins_several(name, names) for name in wrong):
-            return []
-        replaced = next(filter(None, (_replace(corrected, name, right) for name in wrong)), [])
-        if not replaced or _PLACEHOLDER.search(right):
-            return []
-        corrected = replaced
-    return corrected
-
-
-def _begins_several(wrong: str, names: Sequence[str]) -> bool:
-    """Whether several of the suggested names begin with a wrong one, as those of CIFAR do: none is likelier."""
-    return sum(name.lower().startswith(wrong.lower()) for name in names) > 1
-
-
-def _correct_key(text: str, words: list[str]) -> list[str]:
-    """Write another option and its value in place of one whose value is wrong: `--model mlp`."""
-    if (match := _OTHER_LOSS.match(text)) and match[1] in words:
-        place = words.index(match[1]) - 1
-        return [*words[:place], *shlex.split(match[2]), *words[place + 2 :]]
-    match = _OTHER_KEY.match(text)
-    place = _find_option(words, match[1]) if match else -1
-    if match is None or place < 0 or words[place + 1 : place + 2] != [match[2]]:
-        return []
-    options = shlex.split(match[3])
-    return [*words[:place], *options, *words[place + 2 :]] if _is_literal(options) else []
-
-
-def _leave_out(text: str, words: list[str]) -> list[str]:
-    """Leave out an option whose value is wrong, where its default is named."""
-    match = _WRONG_VALUE.match(text)
-    place = _find_option(words, match[1]) if match else -1
-    if place < 0:
-        return []
-    end = place + 1 if "=" in words[place] else _end_of_values(words, place)
-    return [*words[:place], *words[end:]]
-
-
-def _correct_suffix(text: str, words: list[str]) -> list[str]:
-    """Write a suffix that an output may have, of tables .csv where it may be."""
-    match = _SUFFIX.search(text)
-    suffixes = re.findall(r"\.\w+", match[1]) if match else []
-    named = [word for word in words if match and Path(word).name == match[2]]
-    if not named or not suffixes:
-        return []
-    suffix = ".csv" if ".csv" in suffixes else suffixes[0]
-    new = str(Path(named[0]).with_suffix(suffix))
-    return [new if word == named[0] else word for word in words]
-
-
-def _replace(words: Sequence[str], wrong: str, right: str) -> list[str]:
-    """Words with another one for a wrong one, also between commas or behind `=`; empty if it is not there."""
-    texts = [_replace_part(word, wrong, right) for word in words]
-    return texts if texts != [*words] else []
-
-
-def _replace_part(word: str, wrong: str, right: str) -> str:
-    name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    is_path = "://" not in wrong and "/" in wrong and "/" not in right
-    if value == wrong and is_path and not Path(right).exists():
-        right = str(Path(wrong).with_name(right))  # a file beside the one that is not there
-    parts = [right if part == wrong else part for part in value.split(",")]
-    return f"{name}{equals}{','.join(parts)}"
-
-
-def _find_option(words: Sequence[str], name: str) -> int:
-    """The place of an option, which a message may name without dashes; -1 if it is not there."""
-    names = (name, f"--{name}")
-    places = (place for place, word in enumerate(words) if word.partition("=")[0] in names)
-    return next(places, -1)
-
-
-def _end_of_values(words: Sequence[str], place: int) -> int:
-    """The end of the values behind an option, of which a file is none if it is the only one."""
-    end = place + 1
-    while end < len(words) and not re.match("--?[A-Za-z]", words[end]):
-        end += 1
-    others = [*words[:place], *words[end:]]
-    if any(Path(word).exists() for word in others):
-        return end
-    values = words[place + 1 : end]
-    return (
-        place + 1 + next((n for n, word in enumerate(values) if Path(word).exists()), len(values))
-    )
-
-
-def _is_literal(words: Sequence[str]) -> bool:
-    """Whether words can be typed as they are: none in capitals stands for another one."""
-    return not any(map(_PLACEHOLDER.search, words))
+    return re.sub(r"`(?:calibench |FILE:)[^`]+`", fill, text)
 
 
 def whole_commands(text: str) -> list[list[str]]:
@@ -288,5 +282,5 @@ def whole_commands(text: str) -> list[list[str]]:
     return [
         command
         for command in commands
-        if len(command) > 1 and _is_literal(command) and "--help" not in command
+        if len(command) > 1 and is_literal(command) and "--help" not in command
     ]

@@ -84,7 +84,7 @@ VALUE_HINTS: Mapping[str, str] = {
             "cost",
         )
     },
-    "--format html": "; `--output x.html` writes a page",
+    "--format html": ": `--output x.html` writes a page",
     "action rm": ": an entry of a store is a folder, which `rm -r STORE/ENTRY` removes",
 }
 """What to type in place of a value that an option lacks, by the option and the value."""

@@ -30,6 +30,7 @@ from calibench.messages.checks import InPython
 from calibench.messages.errors import UsageError, near_matches
 
 Options = TypeVar("Options")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _KINDS = {int: "an integer", float: "a number", Path: "a path"}
@@ -102,7 +103,7 @@ class ArgumentType(NamedTuple):
             value: Any = tuple(self.part.read(name, part) for part in text)
         elif self.base is Path and _URL.match(str(text)):
             raise UsageError(
-                f"`{name}` is a place on this machine, got the URL {text}; did you mean {PurePath(text).name}?"
+                f"`{name}` is a place on this machine, got the URL `{text}`; did you mean {PurePath(text).name}?"
             )
         elif self.base in _KINDS:
             try:
@@ -131,7 +132,7 @@ def _integer_hint(text: str) -> str:
         number = float(text)
     except ValueError:
         return ""
-    return f": write {int(number)}" if number.is_integer() else ""
+    return f": write `{int(number)}`" if number.is_integer() else ""
 
 
 def _optional(hint: Any) -> Any:
@@ -308,6 +309,24 @@ class Arguments:
             return [self.short_epilog]
         inside = (part.epilogs for part in self.parts.values() if isinstance(part, Arguments))
         return [self.docstring.epilog, *(epilog for group in inside for epilog in group)]
+
+
+def checked_by(check: Callable[..., object]) -> Callable[[Verb], Verb]:
+    """Give a verb a function of its arguments that raises a ValueError for what it refuses before it reads an array."""
+
+    def with_check(verb: Verb) -> Verb:
+        _CHECKS[verb] = check
+        return verb
+
+    return with_check
+
+
+def check_of(verb: Callable[..., Any]) -> Callable[..., object]:
+    """The check of a verb's arguments; one that takes all of them where it has none."""
+    return _CHECKS.get(verb, lambda **values: None)
+
+
+_CHECKS: dict[Callable[..., Any], Callable[..., object]] = {}
 
 
 def _hints(make: Callable[..., Any]) -> dict[str, object]:

@@ -27,7 +27,7 @@ from calibench.command_line.hints import (
     WORD_HINTS,
     synonym_word,
 )
-from calibench.command_line.typed_arguments import Argument, Arguments
+from calibench.command_line.typed_arguments import Argument, Arguments, check_of
 from calibench.files.table_file import TABLE_KINDS
 from calibench.files.tables import open_table
 from calibench.messages.errors import UsageError, did_you_mean, near_matches
@@ -69,6 +69,7 @@ class VerbParser(argparse.ArgumentParser):
             name
         )
         self.arguments = Arguments(unwrap(function))
+        self._check_values = check_of(function)
         super().__init__(
             prog=f"calibench {verb}",
             allow_abbrev=False,
@@ -147,20 +148,20 @@ class VerbParser(argparse.ArgumentParser):
         if Path(text).is_file() and not is_alone and (hint := FILE_HINTS.get(self.verb)):
             return f": {hint}"
         if number > 1 and Path(text).is_file():
-            return "; several models are compared by `calibench evaluate A B`"
+            return ": several models are compared by `calibench evaluate A B`"
         are_arrays = text.endswith(".npy") and before.endswith(".npy")
         is_labels = Path(text).is_file() and _LABELS_FILE.match(Path(text).stem)
         if (are_arrays or is_labels) and Path(before).suffix and before != text:
-            return f"; labels belong to the file: `{before}:{text}`"
+            return f": labels belong to the file as `{before}:{text}`"
         if "--output" in self.known and Path(text).suffix and not Path(text).exists():
-            return f"; a file to write is given as `--output {text}`"
+            return f": a file to write is given as `--output {text}`"
         if not Path(text).is_file() and (hint := WORD_HINTS.get(self.verb)):
             return f": {hint}"
         if "--val" not in self.known or not Path(text).is_file():
             return ""
         if "val" in Path(before).stem and "val" not in Path(text).stem:
-            return f"; the test set comes first: `{self.prog} {text} --val {before}`"
-        return f"; a validation set is given as `--val {text}`"
+            return f": the test set comes first, `{self.prog} {text} --val {before}`"
+        return f": a validation set is given as `--val {text}`"
 
     def _hyphenate(self, word: str) -> str:
         """An option with hyphens, where it is known so: `--n_bins` is `--n-bins`."""
@@ -170,7 +171,9 @@ class VerbParser(argparse.ArgumentParser):
 
     def check(self, words: Sequence[str]) -> dict[str, object]:
         """The values of a command line by name; raises a ValueError for a mistake in it, and nothing is done."""
-        return self.arguments.values(self.parse_args(words))
+        values = self.arguments.values(self.parse_args(words))
+        self._check_values(**values)
+        return values
 
     def run(self, words: Sequence[str]) -> int | list[str]:
         """Do what a command line says; raises a ValueError for a mistake in it."""

@@ -79,7 +79,7 @@ def _describe_no_option(argument: str, parsed: RunArguments, next_word: str = ""
     elif Path(argument).is_dir():
         hint = _describe_folder(Path(argument))
     elif argument in list_configuration_files():
-        hint = f"; for a configuration, --config {argument}"
+        hint = f": a configuration is `--config {argument}`"
     elif equals and name.strip("+-"):  # as other programs write `trainer.max_epochs=1`
         hint = f": write `--{name.lstrip('+-').replace('-', '_')} {text}`"
     elif "." in argument and next_word and not next_word.startswith("-"):

@@ -91,13 +91,25 @@ InPython = Annotated[Any, "a value of Python that no text stands for"]
 """The type of a setting that is an array or a list of names, say."""
 
 
+_LIKELY_SUFFIXES = {
+    ".pdf": ".html",
+    ".htm": ".html",
+    ".docx": ".html",
+    ".jpg": ".png",
+    ".jpeg": ".png",
+}
+"""The kinds of files that may stand for those that are not written."""
+
+
 def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:
     """A check that the name of a file ends in one of some suffixes."""
 
     def checked(name: str, file: Path) -> Path:
         if file.suffix not in suffixes:
             allowed = " or ".join(filter(None, [", ".join(suffixes[:-1]), suffixes[-1]]))
-            raise UsageError(f"`{name}` must end in {allowed}, got {file.name}.")
+            likely = (_LIKELY_SUFFIXES.get(file.suffix), ".csv", suffixes[0])
+            near = file.with_suffix(next(suffix for suffix in likely if suffix in suffixes))
+            raise UsageError(f"`{name}` must end in {allowed}, got `{file}`: write `{near}`.")
         return file
 
     return checked

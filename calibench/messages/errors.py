@@ -60,8 +60,15 @@ def plain_word(name: str) -> str:
 def near_matches(name: str, names: Iterable[str], *, prefix: str = "", loosely: bool = True) -> str:
     """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string.
 
-    `prefix` stands before each of them, as a module before its classes. `loosely` takes names that share six letters of
-    ten as well, where none is closer.
+    `prefix` stands before each of them, as a module before its classes; `loosely` is that of `near_names`.
+    """
+    return did_you_mean(prefix + near for near in near_names(name, names, loosely=loosely))
+
+
+def near_names(name: str, names: Iterable[str], *, loosely: bool = True) -> list[str]:
+    """Names close to a wrong one or holding it, the likeliest first.
+
+    `loosely` takes names that share six letters of ten as well, where none is closer.
     """
     spelled = {candidate.lower(): candidate for candidate in names}
     wrong = name.lower()
@@ -77,7 +84,7 @@ def near_matches(name: str, names: Iterable[str], *, prefix: str = "", loosely: 
         name: difflib.SequenceMatcher(None, wrong, name).ratio() for name in (*holding, *loose)
     }
     matches = [*likely, *beginning, *sorted(shared, key=lambda name: -shared[name])]
-    return did_you_mean(f"{prefix}{spelled[match]}" for match in matches)
+    return [spelled[match] for match in dict.fromkeys(matches)]
 
 
 _KINDS = re.compile(r"_?(?:loss|scaling|calibration|error|score|datamodule|backbone)$")

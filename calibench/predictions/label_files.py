@@ -221,7 +221,7 @@ def refuse_labels_as_model(files: Sequence[str]) -> None:
         labels, scores = files[only_labels.index(True)], files[only_labels.index(False)]
         _refuse_classes(Path(scores))
         raise UsageError(
-            f"{labels} holds only labels: scores and their labels are one word, `{scores}:{labels}`."
+            f"`{labels}` holds only labels: scores and labels are one word `{scores}:{labels}`."
         )
 
 

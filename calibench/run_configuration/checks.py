@@ -160,7 +160,8 @@ def _describe_unknown_group(config: Config, key: str, others: Sequence[str]) -> 
     ):
         return f"unknown option `{name}`{hint}"
     wrong, options = (name, inside) if inside else (key, options)
-    return describe_unknown_option(wrong, options, value=config[key], others=others)
+    value = config[key][last] if inside and last else config[key]
+    return describe_unknown_option(wrong, options, value=value, others=others)
 
 
 def check_class_name(key: str, name: str) -> None:

@@ -182,13 +182,13 @@ class ClassPlace:
         if "-" in path:
             near = near or self._near_without_hyphens(path)
         if self.family is LOSSES and (file := loss_file(path) or loss_file(_plain_name(path))):
-            return f"`{key}`: no class `{path}`, but {file} sets a loss of that name: write it instead."
+            return f"`{key}`: no class `{path}`: {file} sets a loss of that name."
         if (
             self.family is LOSSES
             and (file := f"protocols/{_plain_name(path)}") in list_configuration_files()
         ):
             option = f"`--config {file}`" if is_command_line() else f'`overlays="{file}"`'
-            return f"`{key}`: no class `{path}`, but {option} sets a protocol of that name: write it instead."
+            return f"`{key}`: no class `{path}`: {option} sets a protocol of that name."
         if self.family is BACKBONES:
             near = describe_outside_model(name) or near
         explanation = f" ({reason})" if reason and not near else ""

@@ -23,7 +23,7 @@ def parse_seeds(text: str) -> list[int]:
         numbers = (first, last) if dots else (first,)
         if not all(number.isdecimal() for number in numbers):
             raise UsageError(
-                f"{spell_argument('seeds')} must look like 1..3 or 1,2,5, got {text!r}{_near_seeds(part) or '.'}"
+                f"{spell_argument('seeds')} must look like 1..3 or 1,2,5, got `{text}`{_near_seeds(part) or '.'}"
             )
         if dots and int(last) < int(first):
             empty, ascending = (
@@ -113,9 +113,9 @@ def _describe_no_loss(name: str, names: Sequence[str]) -> str:
     if import_path and arguments.isidentifier():
         value = name.rpartition("=")[2]
         losses = spell_argument("losses", import_path, python=f'["{import_path}"]')
-        return (
-            f"no loss `{name}`: write {losses} with {spell_key(f'model.loss.{arguments}', value)}."
-        )
+        between = " with " if not is_command_line() else ""
+        written = f"{losses}{between}{spell_key(f'model.loss.{arguments}', value)}"
+        return f"no loss `{name}`: write {written.replace('``', ' ')}."
     return f"no loss `{name}`{near_matches(name, names) or ' (see `calibench list losses`; your own: mymodule.MyLoss)'}"
 
 

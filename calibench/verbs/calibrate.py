@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from calibench.calibrators import CALIBRATORS
 from calibench.calibrators.names import build_calibrator
 from calibench.command_line.hints import FILE_HINTS
-from calibench.command_line.typed_arguments import Option, options_from_python
+from calibench.command_line.typed_arguments import Option, checked_by, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError, no_file
 from calibench.messages.printable_text import loading, say
@@ -129,6 +129,23 @@ def _fit(
     return fit_calibrator(unfitted, predictions), predictions  # type: ignore[arg-type]
 
 
+def _check_number_of_classes(
+    calibrator: Calibrator, predictions: Predictions, file: str, source: str
+) -> None:
+    """Raise a ValueError where a calibrator in a file is not for as many classes as the predictions have."""
+    columns = predictions.logits.shape[1]
+    if calibrator.num_classes in (None, columns):
+        return
+    if calibrator.input_kind == "labels" and predictions.labels is None:
+        task = spell_argument("task", "multilabel")
+        raise ValueError(
+            f"{file} was fitted on several labels an example: say {task} if {source} has such."
+        )
+    raise ValueError(
+        f"{file} is not for the {columns} classes of {source}: it was fitted on {calibrator.num_classes}."
+    )
+
+
 def check_calibration(
     *,
     val: str | None,
@@ -148,23 +165,7 @@ def check_calibration(
     check_file(str(val if fits else input))
 
 
-def _check_number_of_classes(
-    calibrator: Calibrator, predictions: Predictions, file: str, source: str
-) -> None:
-    """Raise a ValueError where a calibrator in a file is not for as many classes as the predictions have."""
-    columns = predictions.logits.shape[1]
-    if calibrator.num_classes in (None, columns):
-        return
-    if calibrator.input_kind == "labels" and predictions.labels is None:
-        task = spell_argument("task", "multilabel")
-        raise ValueError(
-            f"{file} was fitted on several labels an example: say {task} if {source} has such."
-        )
-    raise ValueError(
-        f"{file} is not for the {columns} classes of {source}: it was fitted on {calibrator.num_classes}."
-    )
-
-
+@checked_by(check_calibration)
 def calibrate_command(
     *,
     val: File = None,

@@ -18,7 +18,7 @@ from calibench.calibrators.names import (
     parse_calibrator_names,
     refuse_named_long_fits,
 )
-from calibench.command_line.typed_arguments import Option, options_from_python
+from calibench.command_line.typed_arguments import Option, checked_by, options_from_python
 from calibench.messages.checks import ends_in
 from calibench.messages.errors import UsageError
 from calibench.messages.printable_text import loading
@@ -153,6 +153,14 @@ def doctor(
     return _diagnose(test, val, options)
 
 
+def check_doctor(logits: str, *, options: DiagnosisOptions, **others: object) -> None:
+    """Raise a ValueError for names and files that `calibench doctor` refuses before it reads an array."""
+    parse_calibrator_names(options.calibrators)
+    if not Path(logits).is_dir():
+        check_file(logits)
+
+
+@checked_by(check_doctor)
 def doctor_command(
     logits: Annotated[str, "FILE"],
     *,
@@ -249,13 +257,6 @@ def _diagnose(test: Any, val: Any, options: DiagnosisOptions) -> Diagnosis:
         refusal = diagnosis.describe_refusal()
         warnings.warn(f"{options.export} is not written: {refusal}", stacklevel=2)
     return diagnosis
-
-
-def check_doctor(logits: str, *, options: DiagnosisOptions, **others: object) -> None:
-    """Raise a ValueError for names and files that `calibench doctor` refuses before it reads an array."""
-    parse_calibrator_names(options.calibrators)
-    if not Path(logits).is_dir():
-        check_file(logits)
 
 
 def _read_predictions(

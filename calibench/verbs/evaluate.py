@@ -20,7 +20,7 @@ from calibench.calibrators.names import (
     parse_calibrator_names,
     refuse_named_long_fits,
 )
-from calibench.command_line.typed_arguments import Option, options_from_python
+from calibench.command_line.typed_arguments import Option, checked_by, options_from_python
 from calibench.evaluation.extent import Extent
 from calibench.messages.checks import ends_in, integer_from, numbers_of_bins
 from calibench.messages.errors import UsageError
@@ -191,6 +191,20 @@ def _network_sources(
     return {"val": None, **sets, "ood": far or None, "shift": near or None}
 
 
+def check_evaluation(
+    logits: Sequence[str], *, options: EvaluationOptions, ensemble: bool, output: Path | None
+) -> None:
+    """Raise a ValueError for names, files and sets that `calibench evaluate` refuses before it reads an array."""
+    sets = add_runs(logits, options.sets) if logits else options.sets
+    if len(sets.test) < 2 or ensemble:
+        replace(options, sets=sets).check()
+    else:
+        refuse_labels_as_model(logits)
+    for file in (*sets.test, *sets.val):
+        check_file(str(file))
+
+
+@checked_by(check_evaluation)
 @fill_docstring(first=", ".join(DEFAULT[:4]), others=", ".join(DEFAULT[4:]))
 def evaluate_command(
     logits: Annotated[tuple[str, ...], "FILE|RUN"] = (),
@@ -250,19 +264,6 @@ def evaluate_command(
     if ensemble and len(options.sets.test) == 1:
         raise UsageError("`--ensemble` needs several files of test predictions, or several runs.")
     return evaluate_options(options, output, every_number=False)
-
-
-def check_evaluation(
-    logits: Sequence[str], *, options: EvaluationOptions, ensemble: bool, output: Path | None
-) -> None:
-    """Raise a ValueError for names, files and sets that `calibench evaluate` refuses before it reads an array."""
-    sets = add_runs(logits, options.sets) if logits else options.sets
-    if len(sets.test) < 2 or ensemble:
-        replace(options, sets=sets).check()
-    else:
-        refuse_labels_as_model(logits)
-    for file in (*sets.test, *sets.val):
-        check_file(str(file))
 
 
 def _as_models(logits: Sequence[str], options: EvaluationOptions, output: Path | None) -> list[str]:

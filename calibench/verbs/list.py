@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import Annotated, Any
 
 from calibench.command_line.hints import did_you_mean_word
+from calibench.command_line.typed_arguments import checked_by
 from calibench.configuration.files import list_configuration_files, read_yaml
 from calibench.data.source import official_sources
 from calibench.messages.errors import UsageError, near_matches
@@ -28,32 +29,6 @@ from calibench.tables.terminal import show
 OF_PAPERS = "papers"  # their figures and tables
 SHELVES = ("suites", "protocols")  # folders of benchmarks/
 LISTED_KINDS = (*FAMILIES, "datasets", "plots", "benchmarks", *SHELVES, OF_PAPERS)
-
-
-@fill_docstring(kinds=", ".join(LISTED_KINDS))
-def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
-    """List losses, metrics, calibrators and more, one per line, each with its source.
-
-    Args:
-        kind: {kinds} (default: list these kinds).
-
-    Examples:
-        calibench list              what can be listed
-        calibench list losses
-        calibench list plots        with the figures of papers that each kind draws
-        calibench list papers       the figures and tables of the papers, with the commands that reproduce them
-    """
-    lines = describe_entries(kind)
-    console = Terminal()
-    title = kind or "KIND"
-    columns = [*headings(title), Heading("", left=True)]
-    room = console.width - max(map(len, (title, *lines))) - 2
-    rows = [
-        [name, _wrapped(line, max(room, 20)) if console.is_terminal else line.replace("\n", "; ")]
-        for name, line in lines.items()
-    ]
-    show(Grid("", columns, rows), console)
-    return 0
 
 
 def describe_entries(kind: str | None) -> Mapping[str, str]:
@@ -94,6 +69,33 @@ def describe_entries(kind: str | None) -> Mapping[str, str]:
             f"nothing to list called `{kind}`{near} (there are: {', '.join(LISTED_KINDS)})"
         )
     return FAMILIES[kind].entries()
+
+
+@checked_by(describe_entries)
+@fill_docstring(kinds=", ".join(LISTED_KINDS))
+def list_names(kind: Annotated[str | None, "KIND"] = None) -> int:
+    """List losses, metrics, calibrators and more, one per line, each with its source.
+
+    Args:
+        kind: {kinds} (default: list these kinds).
+
+    Examples:
+        calibench list              what can be listed
+        calibench list losses
+        calibench list plots        with the figures of papers that each kind draws
+        calibench list papers       the figures and tables of the papers, with the commands that reproduce them
+    """
+    lines = describe_entries(kind)
+    console = Terminal()
+    title = kind or "KIND"
+    columns = [*headings(title), Heading("", left=True)]
+    room = console.width - max(map(len, (title, *lines))) - 2
+    rows = [
+        [name, _wrapped(line, max(room, 20)) if console.is_terminal else line.replace("\n", "; ")]
+        for name, line in lines.items()
+    ]
+    show(Grid("", columns, rows), console)
+    return 0
 
 
 _KEYS_OF_FAMILIES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, NamedTuple
 
-from calibench.command_line.typed_arguments import Option
+from calibench.command_line.typed_arguments import Option, checked_by
 from calibench.messages.checks import names_a_folder
 from calibench.messages.errors import UsageError, one_line
 from calibench.messages.printable_text import fill_docstring, loading, say
@@ -56,6 +56,13 @@ def _check_kind_of_file(kind: str, results: str) -> None:
         _refuse_kind_of_runs(kind, results)
 
 
+def check_picture(kind: str, results: str, **others: object) -> None:
+    """Raise a UsageError for a kind of picture that what is drawn has no data for."""
+    if is_a_file(results):
+        _refuse_kind_of_runs(kind, results)
+
+
+@checked_by(check_picture)
 @fill_docstring(kinds="\n".join(f"{kind:19}  {line}" for kind, line in KIND_LINES.items()))
 def plot(
     kind: Annotated[str, Option("KIND", choices=plot_kinds)],
@@ -139,12 +146,6 @@ def _refuse_kind_of_runs(kind: str, file: str) -> None:
             f"`calibench plot {KINDS_OF_EXAMPLES[0]} {file} -o {KINDS_OF_EXAMPLES[0]}.png` draws one, as do "
             f"{', '.join(KINDS_OF_EXAMPLES[1:])}."
         )
-
-
-def check_picture(kind: str, results: str, **others: object) -> None:
-    """Raise a UsageError for a kind of picture that what is drawn has no data for."""
-    if is_a_file(results):
-        _refuse_kind_of_runs(kind, results)
 
 
 def read_drawn(kind: str, file: str, reader: Reader) -> Predictions:

@@ -103,13 +103,13 @@ def check_output(output: str) -> None:
     path = Path(output)
     if "://" in output:
         raise UsageError(
-            f"{spell_argument('output')} is a place on this machine, got the URL {output}; did you mean {path.name}?"
+            f"{spell_argument('output')} is a place on this machine, got the URL `{output}`; did you mean {path.name}?"
         )
     if output.endswith("/") or path.is_dir() or path.suffix in ("", *PAGES):
         return
     raise UsageError(
-        f"{spell_argument('output')} must end in {' or '.join(PAGES)}, or be a folder (`{path.stem}/`), got {output}: "
-        "a browser prints the page as PDF."
+        f"{spell_argument('output')} must end in {' or '.join(PAGES)}, got `{output}`: write "
+        f"`{path.with_suffix('.html')}`, or `{path.stem}/` for a folder of pages."
     )
 
 
@@ -124,7 +124,8 @@ def write_predictions_page(
     """Write the page of a file of test predictions: verdict, diagram, table, what to do next."""
     if is_site(output):
         raise UsageError(
-            f"{spell_argument('output')} must end in .html for a file of predictions, got {output}."
+            f"{spell_argument('output')} must end in .html for a file of predictions, got `{output}`: write "
+            f"`{Path(output).with_suffix('.html')}`."
         )
     with loading():
         from calibench.plots.selection import Selection

@@ -240,8 +240,8 @@ def _push(words: Sequence[str], adding: Adding) -> int:
         )
     if re.fullmatch(r"[\w-]+/[\w.-]+", url) and not Path(url).parent.is_dir():
         raise UsageError(
-            f"`{url}` is no URL, and there is no folder {Path(url).parent}: `hf://datasets/{url}` is a data set of the "
-            f"Hub, `./{url}` a new folder here."
+            f"`{url}` is no URL, and there is no folder {Path(url).parent}: `./{url}` is a new folder here, "
+            f"`hf://datasets/{url}` a data set of the Hub."
         )
     if bool(adding.by) != bool(adding.licence):
         raise UsageError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.live import Live
 
-from calibench.command_line.typed_arguments import Option, options_from_python
+from calibench.command_line.typed_arguments import Option, checked_by, options_from_python
 from calibench.command_line.verb_parser import VerbParser
 from calibench.configuration.building import Options
 from calibench.configuration.files import (
@@ -293,6 +293,15 @@ def _plan(
     return _Planned(suites, jobs, root, launcher)
 
 
+def check_sweep(compared: Compared, *, overrides: Sequence[str], **others: object) -> None:
+    """Raise a UsageError for names that `calibench sweep` refuses before it plans a run."""
+    _refuse_benchmark_as_key(compared, read_arguments(overrides).options)
+    if not compared.benchmarks:
+        _suites(compared)
+    parse_losses(compared.losses or ())
+
+
+@checked_by(check_sweep)
 @fill_docstring(keys=KEYS_HELP.rstrip(), slurm=pip_install("slurm"))
 def sweep_command(
     compared: Compared,
@@ -414,14 +423,6 @@ def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterato
 def _print(console: Terminal, lines: Iterable[str]) -> None:
     for line in lines:
         console.print(line, soft_wrap=True)
-
-
-def check_sweep(compared: Compared, *, overrides: Sequence[str], **others: object) -> None:
-    """Raise a UsageError for names that `calibench sweep` refuses before it plans a run."""
-    _refuse_benchmark_as_key(compared, read_arguments(overrides).options)
-    if not compared.benchmarks:
-        _suites(compared)
-    parse_losses(compared.losses or ())
 
 
 def _refuse_benchmark_as_key(compared: Compared, keys: Options) -> None:

@@ -15,7 +15,7 @@ from calibench.command_line.hints import VERB_SYNONYMS, synonym_word
 from calibench.configuration.files import list_configuration_files
 from calibench.files.table_file import TABLE_KINDS, table_kind
 from calibench.files.tables import open_table
-from calibench.messages.errors import near_matches, one_line, plain_word
+from calibench.messages.errors import did_you_mean, near_names, one_line, plain_word
 from calibench.plots.kinds import KIND_LINES
 from calibench.predictions.file_names import check_file
 from calibench.predictions.training_tables import describe_training_table
@@ -73,8 +73,8 @@ def describe_wrong_verb(verb: str, words: Sequence[str], verbs: Sequence[str], c
     """
     subject = find_subject(words)
     meant = VERB_SYNONYMS.get(verb.lower().replace("_", "-"), "")
-    hint = f"; did you mean {meant}?" if meant else near_matches(verb, verbs, loosely=False)
-    meant = meant or hint.removeprefix("; did you mean ").rstrip("?").partition(",")[0]
+    near = [meant] if meant else near_names(verb, verbs, loosely=False)
+    hint, meant = did_you_mean(near), "".join(near[:1])
     likely = [*_commands_of_name(verb, subject, words), *_commands_of_verb(meant, words, subject)]
     for command in likely:
         if corrected := _correct(command, verbs, check):
@@ -211,8 +211,8 @@ def _correct(command: Command, verbs: Sequence[str], check: Check) -> Command:
     try:
         check(name, words)
     except (ValueError, OSError) as error:
-        corrected, _ = mend(one_line(error), words, partial(check, name), name)
-        return (*verb, *corrected) if corrected else ()
+        corrected, messages = mend(one_line(error), words, partial(check, name), name)
+        return (*verb, *corrected.words) if messages else ()
     except SystemExit:
         return ()
     return command

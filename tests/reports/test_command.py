@@ -43,7 +43,8 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 def test_a_file_that_is_no_page_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "results")
     with pytest.raises(
-        UsageError, match=r"`output` must end in .html or .htm, or be a folder \(`report/`\)"
+        UsageError,
+        match=r"`output` must end in .html or .htm, got .*: write `.*report.html`, or `report/`",
     ):
         called(str(tmp_path / "results"), "-o", str(tmp_path / "report.pdf"))
     assert not (tmp_path / "report.pdf").exists()

@@ -66,7 +66,9 @@ def test_mistakes_are_in_the_words_of_python() -> None:
         calibench.leaderboard("store", top=0)
     with pytest.raises(ValueError, match="`against` must be one of 'gce'"):
         calibench.leaderboard("store", against="gc")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"`output` must end in \.html or \.htm, or be a folder"):
+    with pytest.raises(
+        UsageError, match=r"`output` must end in \.html or \.htm, got `x.pdf`: write `x.html`"
+    ):
         calibench.report("store", "x.pdf")
     with pytest.raises(UsageError, match="`jobs` and `cells_per_gpu` exclude each other"):
         calibench.sweep("digits_lt", jobs=1, cells_per_gpu=2)

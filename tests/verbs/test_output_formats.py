@@ -188,10 +188,10 @@ def test_a_calibrated_table_keeps_ids_columns_and_names(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("leaderboard store/digits_lt -o x.pdf", "must end in .txt, .md, .csv, .json, .tex or .html, got x.pdf"),
+        ("leaderboard store/digits_lt -o x.pdf", "must end in .txt, .md, .csv, .json, .tex or .html, got `x.pdf`: write `x.html`"),
         ("leaderboard store/digits_lt --format latex -o x.csv", "`--format latex` ends in .tex, and `--output` is x.csv"),
-        ("methods store/digits_lt -o x.docx", "must end in .txt or .tex, got x.docx"),
-        ("export nowhere -o model.pkl", "must end in .pt2 or .onnx, got model.pkl"),
+        ("methods store/digits_lt -o x.docx", "must end in .txt or .tex, got `x.docx`: write `x.txt`"),
+        ("export nowhere -o model.pkl", "must end in .pt2 or .onnx, got `model.pkl`: write `model.pt2`"),
     ],
 )  # fmt: skip
 def test_another_suffix_is_refused(
