@@ -196,9 +196,7 @@ def calibrate_command(
     a column of probabilities for each class, and the labels. If the input is a table, its other columns are kept;
     labels from a second file become a column `label`. Rows without a label are calibrated like all others. A calibrator
     file contains the name of the class, its arguments and the fitted values; reading it runs no code (weights_only).
-    Use it in Python as follows:
-
-      probs = calibench.load_calibrator("cal.pt")(logits)
+    In Python, `calibench.load_calibrator("cal.pt")(logits)` returns probabilities.
     """
     if calibrator == "all":
         raise UsageError(
