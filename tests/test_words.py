@@ -69,6 +69,11 @@ GONE = (
     "as they come: timed alike",
     "no verdict below a gap",
     "goes on where it stopped",
+    "whose logits come out of",
+    "of what is no image",
+    "seem to be of other rows",
+    "a notebook too",
+    "where these files name",
 )
 
 
