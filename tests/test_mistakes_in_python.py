@@ -57,6 +57,9 @@ def diagnosis() -> Diagnosis:
         (lambda: calibench.leaderboard("shipped/digits_lt").to_pandas(), "`leaderboard.frame()` is a data frame"),
         (lambda: calibench.leaderboard("shipped/digits_lt", metric="ece"), "did you mean metrics?"),
         (lambda: calibench.leaderboard("shipped/digits_lt", sort_by="nll"), "did you mean rank_by?"),
+        (lambda: calibench.leaderboard({"a": LOGITS}), "`numpy.savez('a.npz', logits=logits, target=labels)`"),  # type: ignore[arg-type]
+        (lambda: TemperatureScaling()(LOGITS, TARGET), "`calibrator.fit(logits, target)` fits it"),
+        (lambda: calibench.evaluate(LOGITS, TARGET).metrics["ece"], '`report["ece"]` is a value'),
         (lambda: calibench.leaderboard("a", "b"), "takes results alone without a name, got 2 such arguments"),
         (lambda: calibench.sweep("digits_lt", dry_run=True), "`calibench help sweep`"),
         (lambda: calibench.sweep("digits_lt", num_seeds=3), "`seeds=[1, 2, 3]` are three seeds"),

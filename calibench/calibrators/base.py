@@ -22,7 +22,7 @@ from calibench.calibrators.fit_warnings import (
     silence_fits,
     warn_of_fit,
 )
-from calibench.calibrators.foreign_names import FOREIGN_ARGUMENTS, FOREIGN_METHODS
+from calibench.calibrators.foreign_names import FIT_AND_MAP, FOREIGN_ARGUMENTS, FOREIGN_METHODS
 from calibench.calibrators.masked_logits import (
     find_finite_rows,
     renormalise_unmasked,
@@ -69,10 +69,12 @@ def _keep_class_names(fit: Method) -> Method:
 
 
 def _align_columns(apply: Method) -> Method:
-    """A map of data frames whose columns may have another order than those of the fit; others are refused."""
+    """A map of data frames whose columns may have another order than those of the fit; others, and labels, raise."""
 
     @wraps(apply)
-    def align_and_apply(self: Any, logits: Any) -> Any:
+    def align_and_apply(self: Any, logits: Any, *labels: Any) -> Any:
+        if labels:
+            raise TypeError(f"`{type(self).__name__}` maps logits alone: {FIT_AND_MAP}")
         names = None if isinstance(logits, Tensor) else names_of_columns(logits)
         if names is None or not self.class_names or names == self.class_names:
             return apply(self, logits)

@@ -1,11 +1,11 @@
 """Names of calibrators' methods and arguments in other libraries, each with what to write here."""
 
 _MAP = "`calibrator(logits)` gives calibrated probabilities"
-_FIT_AND_MAP = f"`calibrator.fit(logits, target)` fits it, and {_MAP}"
+FIT_AND_MAP = f"`calibrator.fit(logits, target)` fits it, and {_MAP}"
 FOREIGN_METHODS = {
     **dict.fromkeys(("transform", "calibrate", "scale", "apply_calibration"), _MAP),
-    "fit_transform": _FIT_AND_MAP,
-    "fit_predict": _FIT_AND_MAP,
+    "fit_transform": FIT_AND_MAP,
+    "fit_predict": FIT_AND_MAP,
     **dict.fromkeys(
         ("predict_logits", "predict_log_proba", "forward_logits"),
         f"{_MAP}, whose logarithm are calibrated logits",

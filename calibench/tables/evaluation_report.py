@@ -40,6 +40,7 @@ Parameters = Mapping[str, Any]
 """What was fitted of a calibrator, as plain numbers."""
 
 
+_VALUES = '`report["ece"]` is a value, and `report.frame()` has all of them'
 _METHODS_OF_OTHERS = {
     **{
         name: f'`report["{name}"]` is its value'
@@ -47,11 +48,22 @@ _METHODS_OF_OTHERS = {
     },
     "accuracy": '`1 - report["error"]` is the accuracy',
     **dict.fromkeys(
-        ("to_pandas", "to_df", "to_dataframe", "df", "to_frame"), "`report.frame()` is a data frame"
+        ("to_pandas", "to_df", "to_dataframe", "df", "to_frame", "dataframe", "as_frame"),
+        "`report.frame()` is a data frame",
     ),
     **dict.fromkeys(
-        ("get", "items", "keys", "values", "results", "scores", "metrics_dict", "result"),
-        '`report["ece"]` is a value, and `report.frame()` has all of them',
+        (
+            "get",
+            "items",
+            "keys",
+            "values",
+            "results",
+            "scores",
+            "metrics",
+            "metrics_dict",
+            "result",
+        ),
+        _VALUES,
     ),
     "to_latex": "`report.frame().to_latex()` is LaTeX",
     **dict.fromkeys(
@@ -91,7 +103,7 @@ class Report(ExplainsForeignMethods):
         bootstrap: Resamples, of which the intervals are.
         priors: Class frequencies of the test data, as `Evaluation` takes them.
         posterior: What the class distributions of the test set are, empty without any.
-        metrics: Names of the further metrics that were asked for.
+        further_metrics: Names of the metrics that were asked for beside the usual ones.
         file: The file of a test set that stands alone, whose numbers are one block; empty for tables.
         calibration: Verdicts on the calibration of each set, by set, model and calibrator.
     """
@@ -110,7 +122,7 @@ class Report(ExplainsForeignMethods):
     bootstrap: int = 0
     priors: str | Sequence[float] | None = None
     posterior: str = ""
-    metrics: Sequence[str] = ()
+    further_metrics: Sequence[str] = ()
     file: str = ""
     calibration: dict[Place, CalibrationVerdict] = field(default_factory=dict)
 
@@ -222,7 +234,7 @@ class Report(ExplainsForeignMethods):
     @property
     def sheets(self) -> list[Grid]:
         """The tables."""
-        return sheets(self.numbers, self.metrics)
+        return sheets(self.numbers, self.further_metrics)
 
     def __str__(self) -> str:
         """The tables that `calibench evaluate` shows, as Markdown."""

@@ -420,7 +420,7 @@ def evaluate_options(
         evaluation, lines = _without_long_fits(evaluation, options, predictions)
         report = _of_models(evaluation, options, predictions, extent)
         report.remarks += lines
-    report.metrics = [name for name in options.metrics if isinstance(name, str)]
+    report.further_metrics = [name for name in options.metrics if isinstance(name, str)]
     report.file = str(source) if options.is_single_row else ""
     if output and output.suffix == _PAGE_SUFFIX:
         write_output(output, _page(report, predictions, options))

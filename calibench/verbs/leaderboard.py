@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -197,8 +197,15 @@ OUTPUT_SUFFIXES = {
 
 
 def _as_path_texts(value: PathLike | Sequence[PathLike]) -> list[str]:
-    """One path, or several, as a list of texts."""
-    return [str(value)] if isinstance(value, str | Path) else [*map(str, value)]
+    """One path, or several, as a list of texts; raises a TypeError for anything else, as arrays."""
+    paths = [value] if isinstance(value, str | Path) else [*value]
+    if isinstance(value, Mapping) or not all(isinstance(path, str | Path) for path in paths):
+        raise TypeError(
+            "`leaderboard` takes folders and files: write the predictions of each model, "
+            "`numpy.savez('a.npz', logits=logits, target=labels)`, and rank them, `calibench.leaderboard(['a.npz', "
+            "'b.npz'])`."
+        )
+    return [*map(str, paths)]
 
 
 @fill_docstring(metrics=" ".join(PACKAGE_METRICS))

@@ -202,7 +202,7 @@ MISTAKES = {
     "--val {same} --test {test}": "that would fit on the test set",
     "--val {val} --test nowhere.npz": "no file nowhere.npz",
     "--val {val} --test {test} --calibrators TempScaling": "no calibrator `TempScaling`; did you mean TemperatureScaling",
-    "--val {val} --test {test} --output report.txt": "`--output` must end in .json, .md, .csv or .html, got report.txt",
+    "--val {val} --test {test} --output report.txt": "`--output` must end in .json, .md, .csv or .html, got `report.txt`: write `report.csv`",
     "--val {val} --test {test} --bootstrap -1": "`--bootstrap` must be an integer >= 0",
     "--val {val} --test {test} --jobs 0": "`--jobs` must be a positive integer",
     "--val {val} --test {test} --n_bins 0": "`--n-bins` must be a positive integer",
