@@ -14,6 +14,8 @@ from pathlib import Path, PurePath
 from textwrap import wrap
 from typing import Any, TextIO, TypeVar
 
+from calibench.messages.spelling import is_command_line
+
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -109,13 +111,16 @@ def without_collector() -> Iterator[None]:
 def loading() -> Iterator[None]:
     """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only.
 
-    Without the collector of cycles, which takes a third of a second of them.
+    Without the collector of cycles, which takes a third of a second of them; in a process of the command line it leaves
+    alone for good what is there then, which takes as long again.
     """
     if "torch" in sys.modules:
         yield
         return
     with without_collector(), at_work("loading"):
         yield
+        if is_command_line():
+            gc.freeze()
 
 
 @contextmanager

@@ -22,6 +22,7 @@ import calibench
 from calibench.cli import main
 from calibench.messages.printable_text import at_work, loading, printable, say
 from calibench.messages.progress import with_progress
+from calibench.messages.spelling import command_line_spelling, is_command_line
 from calibench.messages.terminal import Terminal
 from calibench.tables.text import csv_field
 from tests.evaluation.examples import saved
@@ -48,6 +49,20 @@ def test_the_collector_of_cycles_rests_while_torch_is_loaded(
     with pytest.raises(ImportError), loading():
         raise ImportError
     assert gc.isenabled()
+
+
+def test_the_collector_of_cycles_leaves_alone_what_a_command_has_loaded_not_what_a_user_has_in_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(is_command_line()))
+    with loading():
+        pass
+    assert not frozen
+    with command_line_spelling(), loading():
+        pass
+    assert frozen == [True]
 
 
 @pytest.mark.slow
