@@ -2,7 +2,7 @@
 
     python benchmarks/contributions/submission.py FOLDER
 
-FOLDER gets answer.md, one line that says how many numbers hold or why the store is refused, and, where they hold, the
+FOLDER gets answer.md, one line that says how many numbers follow or why the store is refused, and, where they follow, the
 page of the results. The exit status is 1 where something does not hold.
 """
 

@@ -99,7 +99,7 @@ def _verify_folder(
 
 
 class _Verdict(NamedTuple):
-    """The line of an entry, what does not follow, its digest, and how many numbers hold, of how many."""
+    """The line of an entry, what does not follow, its digest, and how many numbers follow, of how many."""
 
     line: list[str | PrintedNumber]
     problems: list[str]
@@ -187,6 +187,6 @@ def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
     footer = [
         *([_REMEMBERED.format(count_of(remembered, "entry", "entries"))] if remembered else ()),
         f"{verified} of {len(verdicts)} entries: every number follows from the logits",
-        f"{hold:,} of {checked:,} numbers hold",
+        f"{hold:,} of {checked:,} numbers follow",
     ]
     return Grid("", columns, [verdict.line for verdict in verdicts], footer)

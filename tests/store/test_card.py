@@ -60,7 +60,7 @@ def test_a_card_says_what_whose_and_how_to_verify(
     assert main(["verify", str(pushed)]) == 0
     out = capsys.readouterr().out
     assert "1 of 1 entries: every number follows from the logits" in out
-    assert "numbers hold" in out
+    assert "numbers follow" in out
     (pushed / CARD).write_text("my own words")
     assert main(["store", "push", str(runs), str(pushed), *OWNER]) == 2
     assert "is no card of `calibench store push`: it stays as it is" in capsys.readouterr().err
@@ -91,7 +91,7 @@ def test_how_many_numbers_hold_is_counted(pushed: Path, capsys: pytest.CaptureFi
     before = capsys.readouterr().out
     content = json.loads(file.read_text())
     total = len(content["rows"])
-    assert f"{total} of {total} numbers hold" in before
+    assert f"{total} of {total} numbers follow" in before
 
 
 def test_what_leads_out_of_the_folder_is_refused(
@@ -148,13 +148,13 @@ def test_a_submission_is_verified_and_rendered(
     assert script.main(tmp_path / "out") == 0
     answer = (tmp_path / "out" / "answer.md").read_text()
     assert answer.startswith("Verified: ")
-    assert "numbers hold" in answer
+    assert "numbers follow" in answer
     assert "<html" in (tmp_path / "out" / "page.html").read_text()
 
 
 def test_a_url_is_verified_as_it_is_there(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", address]) == 0
-    assert "numbers hold" in capsys.readouterr().out
+    assert "numbers follow" in capsys.readouterr().out
     place = find_place(address)
     (name,) = place.names()
     place.write(f"{name}/metrics.json", b"{}")

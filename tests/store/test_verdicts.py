@@ -82,7 +82,7 @@ def test_the_numbers_of_an_entry_are_computed_once(
         assert len(computed) == times
         text = capsys.readouterr().out
         assert ("1 entry verified before on this machine" in text) is note
-        assert "3 of 3 numbers hold" in text
+        assert "3 of 3 numbers follow" in text
     assert main(["verify", str(mine), "--all"]) == 0
     assert main(["store", "verify", str(mine), "--all"]) == 0
     assert len(computed) == 3
