@@ -2,8 +2,8 @@
 
     python benchmarks/contributions/submission.py FOLDER
 
-FOLDER gets answer.md, one line that says how many numbers follow or why the store is refused, and, where they follow, the
-page of the results. The exit status is 1 where something does not hold.
+FOLDER gets answer.md, one line that says how many numbers follow or why the store is refused, and, where they follow,
+the page of the results. The exit status is 1 where something does not hold.
 """
 
 from __future__ import annotations

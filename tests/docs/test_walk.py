@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from itertools import pairwise
 from pathlib import Path
+from threading import Timer
+from typing import Self
 
 import pytest
 
@@ -19,29 +23,82 @@ _SHELL = f'set -e\ncalibench() {{ "{sys.executable}" -m calibench "$@"; }}\npyth
 
 def walk(page: Path, folder: Path) -> None:
     """Do what a page says, and fail where it does."""
-    python = ""
-    for block, after in pairwise([*blocks(page), None]):
-        assert block is not None
-        if block.reason:
-            continue
-        if block.title:
-            (folder / block.title).write_text(block.text)
-        elif block.language == "bash":
-            run(["bash", "-c", _SHELL + block.text], folder)
-        elif block.language == "python":
-            python += block.text
-            printed = run([sys.executable, "-c", python], folder)
-            compare(printed, after)
+    with Interpreter(folder) as interpreter:
+        for block, after in pairwise([*blocks(page), None]):
+            assert block is not None
+            if block.reason:
+                continue
+            if block.title:
+                (folder / block.title).write_text(block.text)
+            elif block.language == "bash":
+                run(["bash", "-c", _SHELL + block.text], folder)
+            elif block.language == "python":
+                compare(interpreter.run(block.text), after)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
 def run(command: list[str], folder: Path) -> str:
     """Run a process; what it printed. The limit is for one that hangs: twelve trainings take minutes on busy cores."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
+
+
+class Interpreter:
+    """A process of Python that runs the pieces of a page one after the other, as a notebook does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[str] | None = None
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the interpreter
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.process.communicate()
+        self.errors.close()
+
+    def run(self, text: str) -> str:
+        """Run a piece; what it printed."""
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _PIECES],
+                cwd=self.folder, env=environment(), text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            )  # fmt: skip
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        hangs = Timer(LIMIT, self.process.kill)
+        hangs.daemon = True
+        hangs.start()
+        print(json.dumps(text), file=stdin, flush=True)
+        printed = ""
+        while not printed.endswith(f"{_END}\n"):
+            line = stdout.readline()
+            if not line:
+                self.errors.seek(0)
+                raise AssertionError(f"{text}\n{printed[-2000:]}\n{self.errors.read()[-2000:]}")
+            printed += line
+        hangs.cancel()
+        return printed.removesuffix(f"{_END}\n")
+
+
+LIMIT = 1800  # seconds
+_END = "--- the end of a piece ---"
+_PIECES = f"""
+import json, sys
+for line in sys.stdin:
+    exec(json.loads(line))
+    print({_END!r}, flush=True)
+"""
 
 
 def compare(printed: str, after: Block | None) -> None:
