@@ -54,6 +54,11 @@ passes over all numbers alone (copy, log-softmax, exp, argmax, squares, column s
 take 1.7, and what the same ten batches of 10 rows take, short calls of torchmetrics and of smECE's search, is 1.3. A
 softmax in place of log-softmax and exp would save 0.4, and move single-precision values against those of a file.
 Batches of 128 rows take 0.87 times what they took, as a batch that waits is compared by three attributes, not by views.
+
+Of 11.3 ms later that day (floor 2.4, a busy machine) two evaluations of 5,000 rows took 6.7 (log-softmax, exp and
+argmax 3.1, classwise error 2.6, Brier score 0.6, ECE 0.6, pairs 0.4), the values 2.9 (smECE 1.5, AdaECE 0.75), the
+copies of batches that wait 1.4, `reset` 0.3; there were no faults of a page. Passes over 2,560 rows at a time, which
+stay in the cache, would save 1.0.
 """
 
 from __future__ import annotations

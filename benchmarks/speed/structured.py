@@ -7,6 +7,11 @@ L-BFGS to its own tolerance, probabilities as it takes them). Beside the times s
 
 Without `OMP_NUM_THREADS=1` the ratios are the same since 2026-11-30; before, that of structured matrix scaling was 2.3:
 threads of numpy's OpenBLAS waited for the next product of 10,100 numbers.
+
+With 1,000 rows structured matrix scaling takes 1.1 to 1.3 times probmetrics' time. Of it 21 products with the Hessian
+are 28 %, steps to the coordinates of the search and back 14 %, seven values and gradients 15 %, the coordinates
+themselves 10 %, the temperature 6 %. Not tried: steps in single precision, which alter the optimum by what the search
+tolerates.
 """
 
 from __future__ import annotations
