@@ -154,7 +154,9 @@ def test_the_probability_of_the_second_of_two_classes() -> None:
 
 @pytest.mark.slow
 def test_a_report_is_a_frame_a_picture_and_html() -> None:
-    report = calibench.evaluate(LOGITS, TARGET, val=(LOGITS + 0.1, TARGET), bootstrap=20)
+    rng = np.random.default_rng(1)
+    val = (2 * rng.normal(size=(60, 3)), rng.integers(3, size=60))
+    report = calibench.evaluate(LOGITS, TARGET, val=val, bootstrap=20)
     frame = report.frame()
     assert len(frame) == len(report.rows)
     raw = frame[(frame.split == "test") & (frame.metric == "ece") & (frame.calibrator == "raw")]
