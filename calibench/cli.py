@@ -69,10 +69,10 @@ train
   new          write a commented template for your own images, texts, table, logits, loss, backbone or metric
   fit          train one run from YAML files, save its logits and evaluate them
   sweep        train a benchmark with several losses and seeds, or a suite, and print the leaderboard
-  data         list the datasets and where their files belong, download or generate one
+  data         list datasets and where their files go, download or generate one
 
 from predictions of any framework
-  doctor       test whether predictions are over- or underconfident, where, and which calibrator helps
+  doctor       test whether predictions are over- or underconfident, and which calibrator helps
   evaluate     print every metric of saved logits, raw and after each calibrator, with intervals
   calibrate    fit a calibrator on saved logits, or apply one
   export       write a trained network and its calibrator as one torch.export program

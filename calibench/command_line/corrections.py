@@ -20,6 +20,7 @@ Check = Callable[[Sequence[str]], None]
 
 MOST_CORRECTIONS = 6
 LONGEST_COMMAND = 300  # characters; a longer one is not printed
+LONGEST_TEXT = 220  # characters of two messages; of longer ones the first is printed
 
 _SEE = re.compile(r" \(see `[^`]*`\)")
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -199,7 +200,7 @@ def with_whole_command(text: str, verb: str, words: Sequence[str], check: Check)
     if not messages or command in text or len(command) > LONGEST_COMMAND:
         return text
     plain = "; ".join(message.rstrip(".") for message in messages[:2])
-    plain = plain if len(plain) < LONGEST_COMMAND else messages[0]
+    plain = plain if len(plain) <= LONGEST_TEXT else messages[0].rstrip(".")
     if corrected.leaves_out and messages[0].count("`") > 2:
         return f"{plain}; without it: `{command}`"
     return f"{plain} Type `{command}`" if plain[-1] == "?" else f"{plain}; type `{command}`"
@@ -240,9 +241,7 @@ def corrections(text: str, words: Sequence[str], verb: str = "") -> Iterator[Cor
     its likeliest, or left out where it has none.
     """
     start = verb.split()
-    commands = [
-        line for line in whole_commands(text) if start and (not words or {*words} & {*line})
-    ]
+    commands = [line for line in whole_commands(text) if start and _keeps(line, text, words)]
     yield from (Correction(line[len(start) :]) for line in commands if line[: len(start)] == start)
     first, *others = re.split("; (?=there is no )", text)
     for other in others:
@@ -254,6 +253,13 @@ def corrections(text: str, words: Sequence[str], verb: str = "") -> Iterator[Cor
     for correction in mistake.corrections() if mistake else ():
         if correction.words not in ([], [*words]):
             yield correction
+
+
+def _keeps(command: Sequence[str], text: str, words: Sequence[str]) -> bool:
+    """Whether a whole command in a message has a word that was typed, and all options but those in the message."""
+    options = [word.partition("=")[0] for word in words if _is_option(word)]
+    kept = [option for option in options if f"`{option}`" not in text]
+    return not words or (not {*words}.isdisjoint(command) and {*kept} <= {*command})
 
 
 def fill_places(text: str, words: Sequence[str]) -> str:
@@ -268,7 +274,8 @@ def fill_places(text: str, words: Sequence[str]) -> str:
         filled = match[0]
         if len(files) > 1:
             filled = re.sub(r"(?<= )A B(?![\w.])", shlex.join(files), filled)
-        for place, values in sets.items():
+        for place, paths_of_set in sets.items():
+            values = [path for path in paths_of_set if f":{path}`" not in filled]
             if len(values) == 1:
                 filled = re.sub(rf"(?<![\w.]){place}(?![\w.])", shlex.quote(values[0]), filled)
         return filled

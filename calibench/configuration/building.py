@@ -9,6 +9,7 @@ from calibench.configuration.files import find_configuration_file, load_configur
 from calibench.configuration.key_hints import EXAMPLE_FILE, PLAIN_OPTIONS
 from calibench.configuration.merging import (
     Config,
+    flatten,
     has_other_data,
     is_same_class,
     merge,
@@ -16,7 +17,7 @@ from calibench.configuration.merging import (
     to_class_block,
 )
 from calibench.messages.errors import UsageError
-from calibench.messages.spelling import is_command_line
+from calibench.messages.spelling import is_command_line, spell_argument
 
 Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 
@@ -55,10 +56,26 @@ def merge_files(names: Sequence[str]) -> Config:
         if describes_many_runs(content):
             raise UsageError(f"{name} is a suite of many runs: `calibench sweep {name}`.")
         _refuse_other_program(name, content)
+        if merged and "data" not in merged and has_other_data(merged, content):
+            _refuse_replaced(names, name, merged, content)
         if not merged or has_other_data(merged, content):
             content = {"benchmark": Path(name.partition("@")[0]).stem, **content}
         merged = merge(merged, content)
     return merged
+
+
+def _refuse_replaced(names: Sequence[str], benchmark: str, before: Config, after: Config) -> None:
+    """Raise a UsageError for a benchmark whose values replace those of the files before it."""
+    merged = flatten(merge(before, after))
+    lost = [key for key, value in flatten(before).items() if merged.get(key) != value]
+    lost = [key for key in lost if key != "benchmark"]
+    if lost and benchmark in names:
+        order = [benchmark, *(name for name in names if name != benchmark)]
+        options = " ".join(spell_argument("config", name).strip("`") for name in order)
+        spelled = f"`{options}`" if is_command_line() else f"`{order}`"
+        raise UsageError(
+            f"`{benchmark}` would replace `{lost[0]}` of the file before it: the benchmark comes first, {spelled}"
+        )
 
 
 def _refuse_other_program(name: str, content: Config) -> None:

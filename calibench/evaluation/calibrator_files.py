@@ -278,6 +278,15 @@ def load_calibrator(path: Path | str) -> Calibrator:
     """
     if not Path(path).is_file():
         raise no_file(Path(path))
+    if Path(path).suffix.lower() in (".npz", ".npy", ".csv", ".parquet"):
+        fits = (
+            "calibench calibrate --val FILE --output cal.pt"
+            if is_command_line()
+            else "calibench.calibrate"
+        )
+        raise ValueError(
+            f"{path} is a file of predictions, no calibrator: `{fits}` fits one on them."
+        )
     if Path(path).suffix.lower() in (".pkl", ".pickle", ".joblib"):
         raise ValueError(
             f"{path} is a pickle, which could run code and is not read: write the calibrator as .pt or .json, "

@@ -1,5 +1,6 @@
 """Attributes that a class lacks: an AttributeError names the call that does the same here, or those that there are."""
 
+import re
 from abc import ABCMeta
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -50,12 +51,18 @@ class ExplainsForeignMethods(metaclass=_ExplainingClass):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
+_FILLERS = re.compile(r"^(?:get|compute|test|calc)_|_(?:score|value|metric|loss)$")
+"""Parts of a name that other libraries have around the same word: `get_ece`, `ece_score`."""
+
+
 def _explain(text: str, cls: type, name: str) -> str:
     """The text of an AttributeError, with what to write instead: the sentence on another library's method, or names."""
     tables: list[Mapping[str, str]] = [
         vars(base).get("foreign_methods", {}) for base in cls.__mro__
     ]
-    if sentence := next((table[name] for table in tables if name in table), ""):
+    spellings = (name, _FILLERS.sub("", name))
+    known = (table[word] for word in spellings for table in tables if word in table)
+    if sentence := next(known, ""):
         return f"{text}: {sentence}"
     if not name[:1].isalpha():
         return text

@@ -126,7 +126,8 @@ def _spell_call_of_arrays(cls: type, args: Sequence[Any]) -> str:
     if not args or not hasattr(args[0], "shape"):
         return ""
     call = ".fit(logits, labels)" if hasattr(cls, "fit") else "(preds, target)"
-    return f"{cls.__name__} is built before it is given arrays: `{cls.__name__}(){call}`"
+    package = cls.__module__.rpartition(".")[0]
+    return f"{cls.__name__} is built before it is given arrays: `{package}.{cls.__name__}(){call}`"
 
 
 def _explain_call(

@@ -5,12 +5,13 @@ import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from calibench.messages.errors import UsageError, near_matches, plain_word
+from calibench.messages.errors import UsageError, did_you_mean, near_matches, plain_word
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,18 @@ class Family:
         if remedy := self.remedies.get(word):
             return f": {remedy}"
         alias = self.aliases.get(word)
-        return f"; did you mean {alias}?" if alias else ""
+        typos = [] if alias else get_close_matches(word, self.aliases, 1, 0.9)
+        return did_you_mean([alias] if alias else [self.aliases[typo] for typo in typos])
 
     def meant_by(self, name: str) -> str:
         """The class that a name of a value, `ece`, or another program's name of a class stands for; else empty."""
         cls = self.class_of(name)
         return cls if cls in self.lines else self.aliases.get(plain_word(name), "")
+
+    def values_of(self, name: str) -> list[str]:
+        """Names in files of the values of the class that a name stands for, as another program's name of it."""
+        cls = self.meant_by(name)
+        return [value for value, owner in self.values.items() if owner == cls]
 
     def entries(self) -> dict[str, str]:
         """Everything that can be named, with one line on each, plug-ins among them."""

@@ -49,10 +49,11 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     last_parts = {name.rpartition(".")[2] for name in lower}
     if not len(frame) or last_parts & {*_OF_PREDICTIONS}:
         return ""
-    at = labels[0] if len(labels) == 1 else len(names) - 1
-    classes = set(frame.iloc[:, at].astype(str))
-    if not 2 <= len(classes) <= min(_MOST_CLASSES, len(frame) / 2) or classes & {*names}:
+    likely = labels if len(labels) == 1 else [len(names) - 1, *range(len(names) - 1)]
+    at = next((at for at in likely if _holds_classes(frame.iloc[:, at], names)), None)
+    if at is None:
         return ""
+    classes = set(frame.iloc[:, at].astype(str))
     columns = [frame.iloc[:, other] for other in range(len(names)) if other != at]
     others = [name for other, name in enumerate(names) if other != at]
     numbers = [as_numbers(column) for column in columns]
@@ -92,6 +93,17 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     return (
         f"{inputs} beside labels `{names[at]}` of {len(classes)} classes are inputs, no predictions: {start} starts "
         f"training on them{otherwise}."
+    )
+
+
+def _holds_classes(column: Any, names: Sequence[str]) -> bool:
+    """Whether a column has few different values, none of which is the name of a column, and no fractions."""
+    classes = set(column.astype(str))
+    is_whole = column.dtype.kind != "f" or bool((column.dropna() % 1 == 0).all())
+    return (
+        is_whole
+        and 2 <= len(classes) <= min(_MOST_CLASSES, len(column) / 2)
+        and not classes & {*names}
     )
 
 

@@ -365,7 +365,7 @@ def _check_arguments(
     if missing:
         owner = re.sub(r"_[0-9a-f]{10}$", "", owner)  # of a class that a program defines
         remedy = _spell_missing(key, owner, missing)
-        raise UsageError(f"`{key}`: {owner} needs `{missing[0]}`: {remedy}.")
+        raise UsageError(f"`{key}`: `{owner}` needs `{missing[0]}`: {remedy}.")
 
 
 def _refuse_several_numbers(key: str, value: Any) -> None:
@@ -397,8 +397,12 @@ def _spell_missing(key: str, owner: str, missing: Sequence[str]) -> str:
     """How the arguments that a class lacks are given; in Python with the values of a loss's file if it has one."""
     file = find_loss_file(owner) if key == "model.loss" else None
     if is_command_line():
-        ready = f", or write {loss_file(owner)} instead" if file else ""
-        return f"give it with {spell_key(f'{key}.{missing[0]}', 'VALUE')}{ready}"
+        option = spell_key(f"{key}.{missing[0]}", "VALUE")
+        return (
+            f"{loss_file(owner)} has it, or give it with {option}"
+            if file
+            else f"give it with {option}"
+        )
     values = read_yaml(file.read_text("utf-8"))["model"]["loss"]["init_args"] if file else {}
     texts = {name: repr(values[name]) if name in values else "..." for name in missing}
     options = ", ".join(f'"{key}.{name}": {text}' for name, text in texts.items())

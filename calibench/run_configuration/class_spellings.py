@@ -9,7 +9,7 @@ from typing import Any
 
 from calibench.backbones import BACKBONES
 from calibench.messages.errors import UsageError
-from calibench.messages.spelling import is_command_line, spell_key
+from calibench.messages.spelling import is_command_line, spell_argument, spell_key
 from calibench.run_configuration.keys import find_class_place
 
 _LIBRARIES = {"timm": "timm", "hf": "hf", "huggingface": "hf"}
@@ -78,11 +78,11 @@ def _describe_data_place(key: str, path: str) -> str:
     if key != "data":
         return ""
     if Path(path).is_file():
-        name = Path(path).stem
-        return (
-            f"`{path}` is a file: `calibench new table {name}` or `calibench new texts {name}` in a shell makes a "
-            "benchmark of it."
-        )
+        name, data = Path(path).stem, spell_argument("data", path).strip("`")
+        table, texts = (f"calibench new {kind} {name}" for kind in ("table", "texts"))
+        if is_command_line():
+            return f"`{path}` is a file: `{table} {data}`, or `{texts} {data}`, makes a benchmark of it."
+        return f"`{path}` is a file: `{table}` or `{texts}` in a shell makes a benchmark of it."
     if not Path(path).is_dir():
         return ""
     if is_command_line():

@@ -9,10 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from calibench.messages.errors import near_matches
+from calibench.messages.errors import did_you_mean, near_matches
 from calibench.messages.foreign_methods import ExplainsForeignMethods
 from calibench.messages.printable_text import FileRow, say, wrap_text
 from calibench.messages.spelling import is_command_line
+from calibench.metrics import METRIC_CLASSES
 from calibench.statistics.calibration_verdict import CalibrationVerdict
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.cells import Place, printed, sentences
@@ -176,7 +177,9 @@ class Report(ExplainsForeignMethods):
             present = {str(getattr(key, field_name)) for key in keys}
             if (name := str(getattr(wanted_key, field_name))) not in present:
                 hint = _METHODS_OF_OTHERS.get(name, "")
-                near = f": {hint}" if hint else near_matches(name, present)
+                values = METRIC_CLASSES.values_of(name) if field_name == "metric" else []
+                near = did_you_mean(value for value in values if value in present)
+                near = f": {hint}" if hint else near or near_matches(name, present)
                 near = near or f" (there are: {', '.join(sorted(present))})"
                 raise KeyError(f"the report has no {field_name} `{name}`{near}")
         raise KeyError(f"the report has no {metric} of {split} for {calibrator}")

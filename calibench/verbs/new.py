@@ -1,6 +1,7 @@
 """`calibench new`: a small, commented, runnable start for one's own data, network, loss, metric or logits."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from calibench.command_line.typed_arguments import checked_by
 from calibench.configuration.files import check_is_unpacked
 from calibench.data.images.folder_layout import read_folder_layout
 from calibench.data.layouts import PART_TITLES, PartFiles, find_part_files, name_few
@@ -261,6 +263,32 @@ STARTERS = {
 }
 
 
+def check_start(kind: str, folder: Path, *, data: Path | None, label: str | None) -> None:
+    """Raise a UsageError for a kind that there is not, a folder that is taken, and data that are not for the kind."""
+    if kind in ("calibrator", "calibrators"):
+        raise UsageError(
+            "there is no start for a calibrator: a subclass of `calibench.calibrators.Calibrator` is one, as the "
+            "example in its docstring shows"
+        )
+    if kind not in STARTERS:
+        raise UsageError(
+            f"there is no start `{kind}`{near_matches(kind, STARTERS)} (there are: {', '.join(STARTERS)})"
+        )
+    start, target = STARTERS[kind], folder.expanduser()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        obstacle = "not empty" if target.is_dir() else "a file"
+        raise UsageError(f"`{target}` is {obstacle}: {_remedy_of_folder(kind, folder)}")
+    if data and not start.look:
+        raise UsageError(f"`--data` is not for `calibench new {kind}`.")
+    if data and kind != "images" and holds_images(data):
+        raise UsageError(
+            f"`--data {data}` holds images: `calibench new images {folder} --data {data}`."
+        )
+    if label is not None and not data:
+        raise UsageError("`--label` names a column of your `--data`.")
+
+
+@checked_by(check_start)
 def new(
     kind: Annotated[str, "KIND"],
     folder: Annotated[Path, "DIR"],
@@ -294,28 +322,9 @@ def new(
 
     The name of the folder becomes the name of the benchmark, in tables and results.
     """
-    if kind in ("calibrator", "calibrators"):
-        raise UsageError(
-            "there is no start for a calibrator: a subclass of `calibench.calibrators.Calibrator` is one, as the "
-            "example in its docstring shows"
-        )
-    if kind not in STARTERS:
-        raise UsageError(
-            f"there is no start `{kind}`{near_matches(kind, STARTERS)} (there are: {', '.join(STARTERS)})"
-        )
+    check_start(kind, folder, data=data, label=label)
     check_is_unpacked()
     start, target = STARTERS[kind], folder.expanduser()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        obstacle = "not empty" if target.is_dir() else "a file"
-        raise UsageError(f"`{target}` is {obstacle}: {_remedy_of_folder(kind, folder)}")
-    if data and not start.look:
-        raise UsageError(f"`--data` is not for `calibench new {kind}`.")
-    if data and kind != "images" and holds_images(data):
-        raise UsageError(
-            f"`--data {data}` holds images: `calibench new images {folder} --data {data}`."
-        )
-    if label is not None and not data:
-        raise UsageError("`--label` names a column of your `--data`.")
     place = str(data.expanduser().absolute()) if data else start.data
     facts: Words = {"parts": "", **start.example}
     summary = list[str]()
@@ -346,11 +355,11 @@ def holds_images(folder: Path) -> bool:
 
 def _remedy_of_folder(kind: str, path: Path) -> str:
     """The command to type where the new folder is there already: it may be the data."""
-    name = shlex.quote(str(path))
+    name, new = shlex.quote(str(path)), re.sub(r"\W+", "_", path.stem)
     if holds_images(path.expanduser()):
-        return f"if it holds your images, `calibench new images NEW_FOLDER --data {name}`."
+        return f"if it holds your images, type `calibench new images my_{new} --data {name}`."
     if path.is_file() and STARTERS[kind].look:
-        return f"if it is your data, `calibench new {kind} NEW_FOLDER --data {name}`."
+        return f"if it is your data, type `calibench new {kind} {new} --data {name}`."
     return f"name a new folder, as in `calibench new {kind} my_{kind}`."
 
 

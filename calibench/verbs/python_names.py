@@ -15,7 +15,7 @@ PYTHON_NAMES: Mapping[str, str] = {
         ("calibrationcurve", "calibrationdisplay", "calibrationplot",
          "plot", "plots", "plotcalibrationcurve", "plotreliability",
          "plotreliabilitydiagram", "reliabilitydiagram", "reliabilitycurve",
-         "reliabilityplot", "visualization"),
+         "reliabilityplot", "visualization", "plotcalibration", "plotcurve", "draw", "diagram"),
         _DIAGRAM,
     ),
     **dict.fromkeys(
@@ -39,6 +39,10 @@ PYTHON_NAMES: Mapping[str, str] = {
     **dict.fromkeys(
         ("compare", "benchmarkresults", "rank", "results"),
         '`calibench.leaderboard("results")` ranks the runs of a folder',
+    ),
+    **dict.fromkeys(
+        ("loadresults", "readresults", "getresults", "resultsframe", "toframe", "dataframe"),
+        '`calibench.leaderboard("results").frame()` is a data frame of the runs in a folder',
     ),
     "calibratedclassifiercv": "`calibench.CalibratedClassifier(estimator, calibrator, cv)` calibrates a "
     "classifier of scikit-learn",

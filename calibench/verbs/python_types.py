@@ -92,6 +92,7 @@ _KEYWORD_SYNONYMS = {
     "logits": ("predictions",), "target": ("labels",), "y_true": ("labels",), "y": ("labels",),
     **dict.fromkeys(("y_prob", "y_pred", "y_score", "y_proba", "p", "x"), ("predictions", "labels")),
     "metric": ("metrics",), "sort_by": ("rank_by",), "sort": ("rank_by",), "by": ("rank_by",), "n": ("top",),
+    **dict.fromkeys(("config", "configuration", "config_file", "yaml", "dataset"), ("benchmark", "data")),
     "model": ("network",), "backbone": ("network",), "max_epochs": ("epochs",), "num_epochs": ("epochs",),
     **dict.fromkeys(("verbose", "show_progress", "progress_bar", "quiet", "silent"), ("progress",)),
 }  # fmt: skip
@@ -112,6 +113,16 @@ _KEYWORD_HINTS = {
     **dict.fromkeys(
         ("class_names", "target_names", "label_names", "labels_names"),
         ": `classes=[...]` names the columns in their order",
+    ),
+    **dict.fromkeys(
+        (
+            "evaluate.confidence",
+            "evaluate.confidences",
+            "evaluate.correct",
+            "doctor.confidence",
+            "doctor.correct",
+        ),
+        ': pairs are a dict, `{"confidence": confidences, "correct": hits}`, in place of predictions and labels',
     ),
     "evaluate.plot": ": `report.figure()` draws the diagram of what it returns",
     "doctor.plot": ": `diagnosis.figure()` draws the diagram of what it returns",

@@ -68,6 +68,11 @@ def report(
         WrittenReport(path=PosixPath('focal.html'), pages=1)
     """
     positive_integer("bins", bins)
+    if not isinstance(results, str | Path):
+        raise TypeError(
+            "`report` takes a folder of runs: of arrays `calibench.evaluate(logits, labels, output='report.html')` "
+            "writes a page, and `calibench.reliability(logits, labels)` draws the diagram."
+        )
     check_output(str(output))
     if is_site(output) and Path(output).is_file():
         argument = spell_argument("output", str(Path(output)))

@@ -159,7 +159,7 @@ def test_another_suffix_is_refused_and_nothing_written(
         assert "must end in" in capsys.readouterr().err
     wrong = tmp_path / ("out.csv" if words == ["--val"] else "out.pt")
     assert main(["calibrate", *words, str(path), "-o", str(wrong)]) == 2
-    assert f"must end in {suffixes}, got {wrong.name}" in capsys.readouterr().err
+    assert f"must end in {suffixes}, got `{wrong}`" in capsys.readouterr().err
     assert not wrong.exists()
 
 
