@@ -18,7 +18,7 @@ import numpy as np
 RUN = """
 import os, sys
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-import calibench.verbs.evaluate
+import calibench.evaluation.evaluation
 from calibench.cli import main
 code = main(sys.argv[1:]) if len(sys.argv) > 1 else 0
 sys.stdout.flush()

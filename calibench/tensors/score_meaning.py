@@ -236,7 +236,7 @@ def _refuse_other_logarithms(values: Array, name: str) -> None:
 
     Log-odds of two classes are logits but for their scale, so these are not looked at.
     """
-    part = values[:_BLOCK].astype(np.float64)
+    part = values[: max(2, _BLOCK // values.shape[1])].astype(np.float64)
     if len(part) < 2:
         return
     have_one_sign = bool((part <= 0).all() or (part >= 0).all())
