@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+from calibench.command_line.printed_commands import fill_places, is_literal, whole_commands
 from calibench.messages.errors import one_line
 
 Check = Callable[[Sequence[str]], None]
@@ -27,8 +28,6 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _NEAR_NAMES = re.compile(r"; did you mean (\S[^;?]*)\?")
 _REMEDY = re.compile(r": [^`;,]*`([^`]+)`")
 _LEAVE_OUT = re.compile(r"(?:: l|\. L)eave it out")
-_WHOLE = re.compile(r"`calibench ([^`]+)`")
-_PLACEHOLDER = re.compile(r"(?:^|[=:/,{ ])(?:[A-Z]|[A-Z][A-Z_]+(?:\.\w+)?)(?:$|[=:/,} ])|\.\.\.|\|")
 
 
 class Correction(NamedTuple):
@@ -47,7 +46,7 @@ class Mistake:
         start: The place of the first wrong one: an option, or a value or a file.
         end: The place behind the last one: behind the values of an option.
         wrong: What is wrong: the option, or its value, or a part of it between commas.
-        names: The likeliest name for it, if one is the likeliest.
+        name: The likeliest name for it; empty if none is the likeliest.
         remedy: What to type in its place, as words; empty if a name stands for it, or nothing does.
         is_unknown: Whether it is an option that the verb lacks.
         may_be_left: Whether the command does without it: an option or a metric with nothing in its place.
@@ -58,7 +57,7 @@ class Mistake:
     start: int
     end: int
     wrong: str
-    names: list[str]
+    name: str
     remedy: list[str]
     is_unknown: bool
     may_be_left: bool
@@ -78,7 +77,7 @@ class Mistake:
             wrong, end = typed[1], start + 2
         names = near[1].split(", ") if near else []
         begin = [name for name in names if name.lower().startswith(wrong.lower())]
-        names = [name.split()[0] for name in names[:1] if len(begin) < 2]
+        name = names[0].split()[0] if names and len(begin) < 2 else ""
         behind = text.partition(f"`{wrong}`")[2]
         remedy = _REMEDY.search(behind)
         remedy_words = _split(remedy[1]) if remedy and not near else []
@@ -90,7 +89,7 @@ class Mistake:
             start,
             end,
             wrong,
-            names if is_literal(names) else [],
+            name if is_literal([name]) else "",
             remedy_words,
             text.startswith("unknown option "),
             is_alone and text.startswith(("unknown option ", "there is no metric ")),
@@ -102,10 +101,12 @@ class Mistake:
         if self.is_to_leave:
             yield Correction(self._swap_in([]))
             return
-        for name in self.names:
-            renamed = self._rename(name) if self.is_unknown else self._replace(name)
-            yield from map(Correction, renamed)
-        yield from map(Correction, self._type(self.remedy) if self.remedy else ())
+        if self.name and self.is_unknown:
+            yield from map(Correction, self._rename(self.name))
+        elif self.name:
+            yield Correction(self._replace(self.name))
+        elif self.remedy:
+            yield from map(Correction, self._type(self.remedy))
         if self.is_unknown and self.wrong in self.words[self.start + 1 : self.end]:
             yield Correction(self._swap_in([self.wrong]))
         elif self.may_be_left:
@@ -124,9 +125,9 @@ class Mistake:
             yield self._swap_in([name, values[0].partition("=")[2], *values[1:]])
         yield self._swap_in([f"{name}{equals}{value}", *values])
 
-    def _replace(self, name: str) -> Iterator[list[str]]:
+    def _replace(self, name: str) -> list[str]:
         """The words with another name for the wrong one."""
-        yield [_replace_part(word, self.wrong, name) for word in self.words]
+        return [_replace_part(word, self.wrong, name) for word in self.words]
 
     def _type(self, remedy: list[str]) -> Iterator[list[str]]:
         """The words with what a message says to type, in the place of the wrong ones or at the end."""
@@ -142,7 +143,7 @@ class Mistake:
         if file in others and len(remedy) == 1:
             yield [remedy[0] if word == file else word for word in others]
         elif len(remedy) == 1 and not self.is_unknown:
-            yield from self._replace(remedy[0])
+            yield self._replace(remedy[0])
 
 
 def _split(text: str) -> list[str]:
@@ -185,11 +186,6 @@ def _end_of_values(words: Sequence[str], start: int) -> int:
     if not any(Path(word).exists() for word in others):
         values = [*takewhile(lambda word: not Path(word).exists(), values)]
     return start + 1 + len(values)
-
-
-def is_literal(words: Sequence[str]) -> bool:
-    """Whether words can be typed as they are: none in capitals stands for another one."""
-    return not any(map(_PLACEHOLDER.search, words))
 
 
 def with_whole_command(text: str, verb: str, words: Sequence[str], check: Check) -> str:
@@ -260,34 +256,3 @@ def _keeps(command: Sequence[str], text: str, words: Sequence[str]) -> bool:
     options = [word.partition("=")[0] for word in words if _is_option(word)]
     kept = [option for option in options if f"`{option}`" not in text]
     return not words or (not {*words}.isdisjoint(command) and {*kept} <= {*command})
-
-
-def fill_places(text: str, words: Sequence[str]) -> str:
-    """A message in whose commands the files that were typed stand in place of FILE, TEST, VAL and RESULTS."""
-    paths = [word for word in words if not word.startswith("-") and Path(word).exists()]
-    files = [path for path in paths if Path(path).is_file()]
-    sets = {"VAL": [path for path in files if "val" in Path(path).stem]}
-    sets["TEST"] = sets["FILE"] = [path for path in files if path not in sets["VAL"]]
-    sets["RESULTS"] = [path for path in paths if path not in files]
-
-    def fill(match: re.Match[str]) -> str:
-        filled = match[0]
-        if len(files) > 1:
-            filled = re.sub(r"(?<= )A B(?![\w.])", shlex.join(files), filled)
-        for place, paths_of_set in sets.items():
-            values = [path for path in paths_of_set if f":{path}`" not in filled]
-            if len(values) == 1:
-                filled = re.sub(rf"(?<![\w.]){place}(?![\w.])", shlex.quote(values[0]), filled)
-        return filled
-
-    return re.sub(r"`(?:calibench |FILE:)[^`]+`", fill, text)
-
-
-def whole_commands(text: str) -> list[list[str]]:
-    """The commands in a message that can be typed as they are, as their words behind `calibench`."""
-    commands = [shlex.split(command) for command in _WHOLE.findall(text)]
-    return [
-        command
-        for command in commands
-        if len(command) > 1 and is_literal(command) and "--help" not in command
-    ]

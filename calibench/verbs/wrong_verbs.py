@@ -10,8 +10,9 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from calibench.command_line.corrections import fill_places, mend, whole_commands
+from calibench.command_line.corrections import mend
 from calibench.command_line.hints import VERB_SYNONYMS, synonym_word
+from calibench.command_line.printed_commands import fill_places, whole_commands
 from calibench.configuration.files import list_configuration_files
 from calibench.files.table_file import TABLE_KINDS, table_kind
 from calibench.files.tables import open_table

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import VERBS, WORDS_ARE_KEYS, check_words, function_of
-from calibench.command_line.corrections import corrections, fill_places, mend, with_whole_command
+from calibench.command_line.corrections import corrections, mend, with_whole_command
+from calibench.command_line.printed_commands import fill_places
 from calibench.command_line.typed_arguments import check_of
 from calibench.messages.errors import one_line
 
