@@ -61,6 +61,7 @@ def diagnosis() -> Diagnosis:
         (lambda: TemperatureScaling()(LOGITS, TARGET), "`calibrator.fit(logits, target)` fits it"),
         (lambda: calibench.evaluate(LOGITS, TARGET).metrics["ece"], '`report["ece"]` is a value'),
         (lambda: calibench.evaluate(LOGITS, TARGET)["expected_calibration_error"], "did you mean ece?"),
+        (lambda: calibench.evaluate(LOGITS, TARGET)["calibration_error"], "did you mean ece?"),
         (lambda: calibench.evaluate(LOGITS, TARGET).ece_score, '`report["ece"]` is its value'),
         (lambda: calibench.evaluate(confidence=LOGITS, correct=TARGET), '`{"confidence": confidences, "correct": hits}`'),
         (lambda: calibench.report(LOGITS, TARGET), "`calibench.evaluate(logits, labels, output='report.html')`"),

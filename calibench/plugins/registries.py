@@ -77,9 +77,12 @@ class Family:
         return did_you_mean([alias] if alias else [self.aliases[typo] for typo in typos])
 
     def meant_by(self, name: str) -> str:
-        """The class that a name of a value, `ece`, or another program's name of a class stands for; else empty."""
+        """The class that a name of a value, `ece`, a name in other letters, `calibration_error`, or an alias is of."""
         cls = self.class_of(name)
-        return cls if cls in self.lines else self.aliases.get(plain_word(name), "")
+        if cls in self.lines:
+            return cls
+        same = (line for line in self.lines if plain_word(line) == plain_word(name))
+        return next(same, self.aliases.get(plain_word(name), ""))
 
     def values_of(self, name: str) -> list[str]:
         """Names in files of the values of the class that a name stands for, as another program's name of it."""
