@@ -102,27 +102,28 @@ def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator
     if width is None or _width(columns) <= width:
         yield _part(columns, grid.spaced)
     else:
-        yield from _parts(
-            grid, grouped(grid.columns), width, _draw_columns(grid, starred, narrow=True)
-        )
+        narrow = _draw_columns(grid, starred, narrow=True)
+        yield from _parts(grid, grouped(grid.columns), width, narrow, columns)
 
 
 def _parts(
-    grid: Grid, groups: list[list[int]], width: int, narrow: Sequence[_Drawing]
+    grid: Grid,
+    groups: list[list[int]],
+    width: int,
+    narrow: Sequence[_Drawing],
+    wide: Sequence[_Drawing],
 ) -> Iterator[_Part]:
+    """Parts of a table with narrow columns, and with whole labels where these fit as well."""
     places = set(chain.from_iterable(groups))
-    columns = zip(grid.columns, narrow, strict=True)
-    part = [
-        drawing
-        for place, (column, drawing) in enumerate(columns)
-        if column.label or place in places
-    ]
+    shown = [place for place, column in enumerate(grid.columns) if column.label or place in places]
+    part = [narrow[place] for place in shown]
     if len(groups) < 2 or _width(part) <= width:
-        yield _part(part, grid.spaced)
+        whole = [wide[place] if grid.columns[place].label else narrow[place] for place in shown]
+        yield _part(whole if _width(whole) <= width else part, grid.spaced)
         return
     middle = (len(groups) + 1) // 2
-    yield from _parts(grid, groups[:middle], width, narrow)
-    yield from _parts(grid, groups[middle:], width, narrow)
+    for half in (groups[:middle], groups[middle:]):
+        yield from _parts(grid, half, width, narrow, wide)
 
 
 class _Drawing(NamedTuple):
