@@ -1,5 +1,6 @@
 """What a verb prints: text from outside that cannot move the cursor, wrapped help, and signs of life."""
 
+import atexit
 import gc
 import os
 import re
@@ -121,6 +122,7 @@ def loading() -> Iterator[None]:
         yield
         if is_command_line():
             gc.freeze()
+            atexit.register(gc.unfreeze)  # else nanobind reports what is left at the end as leaked
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import atexit
 import csv
 import gc
 import io
@@ -56,13 +57,16 @@ def test_the_collector_of_cycles_leaves_alone_what_a_command_has_loaded_not_what
 ) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     frozen: list[bool] = []
+    at_end: list[object] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(is_command_line()))
+    monkeypatch.setattr(atexit, "register", at_end.append)
     with loading():
         pass
     assert not frozen
     with command_line_spelling(), loading():
         pass
     assert frozen == [True]
+    assert at_end == [gc.unfreeze]
 
 
 @pytest.mark.slow
@@ -74,6 +78,14 @@ def test_a_process_with_lightning_ends_without_another_word(tmp_path: Path) -> N
     )
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+    done = subprocess.run(
+        [*command, "--trainer.max_epochs", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "leaked" not in done.stdout + done.stderr
 
 
 def test_control_characters_are_shown_as_what_they_are() -> None:
