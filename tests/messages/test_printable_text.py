@@ -254,6 +254,7 @@ def test_evaluate_prints_and_writes_names_as_text(
         "--calibrators",
         "none",
         "--ensemble",
+        "--trust-rows",
     ]
     for output in ("[x.csv", "x.md", "x.json"):
         assert main(["evaluate", *given, "--bootstrap", "0", "-o", str(tmp_path / output)]) == 0
