@@ -57,7 +57,7 @@ def diagnosis() -> Diagnosis:
         (lambda: calibench.leaderboard("shipped/digits_lt").to_pandas(), "`leaderboard.frame()` is a data frame"),
         (lambda: calibench.leaderboard("shipped/digits_lt", metric="ece"), "did you mean metrics?"),
         (lambda: calibench.leaderboard("shipped/digits_lt", sort_by="nll"), "did you mean rank_by?"),
-        (lambda: calibench.leaderboard({"a": LOGITS}), "`numpy.savez('a.npz', logits=logits, target=labels)`"),  # type: ignore[arg-type]
+        (lambda: calibench.leaderboard([LOGITS, LOGITS]), '`calibench.leaderboard({"a": (logits, labels), "b"'),  # type: ignore[list-item]
         (lambda: TemperatureScaling()(LOGITS, TARGET), "`calibrator.fit(logits, target)` fits it"),
         (lambda: calibench.evaluate(LOGITS, TARGET).metrics["ece"], '`report["ece"]` is a value'),
         (lambda: calibench.evaluate(LOGITS, TARGET)["expected_calibration_error"], "did you mean ece?"),

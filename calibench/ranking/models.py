@@ -51,7 +51,8 @@ class ModelReplicates:
         for column, row in product(table.columns, table.rows):
             replicates, value = self.replicates(column, row), row.values[column]
             if replicates is not None and value.seeds:
-                spread = value.mean, float(np.nanstd(replicates, ddof=1))
+                with np.errstate(invalid="ignore"):  # an NLL of inf has no standard error
+                    spread = value.mean, float(np.nanstd(replicates, ddof=1))
                 row.values[column] = replace(value, given=spread)
 
 

@@ -16,6 +16,8 @@ from calibench.messages.printable_text import fill_docstring, loading, say, with
 from calibench.messages.spelling import spell_argument
 from calibench.parallel.processes import cores
 from calibench.predictions.file_names import is_a_file, plain_path
+from calibench.predictions.files import Source
+from calibench.predictions.inputs import sources_of
 from calibench.ranking.columns import BEST_NLL, ONE_LINE_COLUMNS, Column
 from calibench.ranking.comparison import compare, compare_over_sets
 from calibench.ranking.formats import (
@@ -41,7 +43,7 @@ from calibench.verbs.option_groups import RESAMPLES
 from calibench.verbs.python_types import refuse_unknown_keywords
 
 if TYPE_CHECKING:
-    from calibench.verbs.python_types import PathLike
+    from calibench.verbs.python_types import PathLike, PredictionSet
 
 _RESULTS = "Folders of runs; or stores: a folder, a URL, or `shipped`, which comes with calibench."
 BASELINE = "CrossEntropy"
@@ -104,9 +106,9 @@ class Comparisons:
 
 @refuse_unknown_keywords(" (see `help(calibench.leaderboard)`)")
 def leaderboard(
-    results: PathLike | Sequence[PathLike] = "results",
+    results: PathLike | Sequence[PathLike] | Mapping[str, PredictionSet] = "results",
     *,
-    val: PathLike | Sequence[PathLike] = (),
+    val: PathLike | Sequence[PathLike] | Mapping[str, PredictionSet] = (),
     metrics: Sequence[str] | None = None,
     rank_by: str = BEST_NLL,
     wide: bool = False,
@@ -122,8 +124,9 @@ def leaderboard(
 
     Args:
         results: A folder of runs, or several; or stores: folders, URLs, or "shipped", which comes with calibench; or
-            files with test predictions of several models for the same examples.
-        val: Files with validation predictions, one for each model, on which its calibrators are fitted.
+            files with test predictions of several models for the same examples; or such predictions by the name of
+            the model, `{"vit": (logits, labels)}`.
+        val: Validation predictions of each model, on which its calibrators are fitted: files, or by name as `results`.
         metrics: Columns, `metric[_bins][:score][/split][@calibrator]`: `["error", "nll@TS", "ece@best"]`
             (default: those that fit on one line).
         rank_by: Rank by this column; `best` is the calibrator that the validation set chooses for each row.
@@ -150,14 +153,26 @@ def leaderboard(
         >>> board = calibench.leaderboard("shipped", losses=["CrossEntropyLoss"], metrics=["nll"])
         >>> 0 < board.value("CrossEntropyLoss", "nll", benchmark="digits_lt") < 1
         True
+        >>> test = calibench.load("shipped/digits_lt/SmallCNN/FocalLoss/seed=1")["test"]
+        >>> models = {"sharp": (3 * test.logits, test.target), "plain": (test.logits, test.target)}
+        >>> board = calibench.leaderboard(models)
+        >>> board.value("plain", "nll") < board.value("sharp", "nll")
+        False
     """
     if top is not None:
         positive_integer("top", top)
     if against is not None:
         option_named("against", against, dict.fromkeys(PAPERS))
+    ranking = Ranking(tuple(metrics) if metrics else None, wide, rank_by, tuple(losses), top)
+    if isinstance(results, Mapping):
+        val_sets = val if isinstance(val, Mapping) else {}
+        if val_sets.keys() != results.keys() and not (isinstance(val, Sequence) and len(val) == 0):
+            raise ValueError("`val` has the validation predictions of each model by its name.")
+        return rank_predictions(results, val_sets, ranking, scores=scores, trust_rows=trust_rows)
+    if isinstance(val, Mapping):
+        raise ValueError("`results` has the test predictions of each model by its name, as `val`.")
     sources, val_files = _as_path_texts(results), _as_path_texts(val)
     if val_files or any(map(is_a_file, sources)):
-        ranking = Ranking(tuple(metrics) if metrics else None, wide, rank_by, tuple(losses), top)
         return rank_files(sources, val_files, ranking, scores=scores, trust_rows=trust_rows)
     with without_collector():
         return rank_results(
@@ -199,11 +214,10 @@ OUTPUT_SUFFIXES = {
 def _as_path_texts(value: PathLike | Sequence[PathLike]) -> list[str]:
     """One path, or several, as a list of texts; raises a TypeError for anything else, as arrays."""
     paths = [value] if isinstance(value, str | Path) else [*value]
-    if isinstance(value, Mapping) or not all(isinstance(path, str | Path) for path in paths):
+    if not all(isinstance(path, str | Path) for path in paths):
         raise TypeError(
-            "`leaderboard` takes folders and files: write the predictions of each model, "
-            "`numpy.savez('a.npz', logits=logits, target=labels)`, and rank them, `calibench.leaderboard(['a.npz', "
-            "'b.npz'])`."
+            'predictions in memory have the names of their models, `calibench.leaderboard({"a": (logits, labels), '
+            '"b": (logits_of_b, labels)})`.'
         )
     return [*map(str, paths)]
 
@@ -401,17 +415,33 @@ def rank_files(
         raise UsageError(
             f"{spell_argument('val')} takes one file for each of the {len(files)} models, got {len(val)}."
         )
+    names = name_models(files)
+    models = dict(zip(names, files, strict=True))
+    return rank_predictions(models, dict(zip(names, val, strict=False)), ranking, **reading)
+
+
+def rank_predictions(
+    models: Mapping[str, PredictionSet],
+    val: Mapping[str, PredictionSet],
+    ranking: Ranking,
+    **reading: Any,
+) -> Leaderboard:
+    """Rank models by their predictions for the same test examples, by name; `reading` are arguments of `Reader`."""
     with loading():
         from calibench.ranking.models import rank_models
         from calibench.verbs.evaluate import evaluate
-    names = name_models(files)
-    check_same_labels(files, **reading)
-    reports = {}
-    for place, (name, file) in enumerate(zip(names, files, strict=True)):
-        val_file = val[place] if val else None
-        reports[name] = evaluate(
-            file, val=val_file, bootstrap=RESAMPLES, every_number=bool(val), **reading
+    sources = {name: sources_of(name, test)[0] for name, test in models.items()}
+    if not sources or any(len(sources_of(name, test)) > 1 for name, test in models.items()):
+        raise ValueError(
+            "`results` has one file, or one pair of scores and labels, for each model."
         )
+    check_same_labels(sources, **reading)
+    reports = {
+        name: evaluate(
+            test, val=val.get(name), bootstrap=RESAMPLES, every_number=bool(val), **reading
+        )
+        for name, test in sources.items()
+    }
     return rank_models(
         reports, metrics=ranking.metrics, sort=ranking.rank_by, wide=ranking.wide, losses=ranking.losses,
         top=ranking.top,
@@ -428,8 +458,8 @@ def name_models(files: Sequence[str]) -> list[str]:
     return named if len(set(named)) == len(named) else list(files)
 
 
-def check_same_labels(files: Sequence[str], **reading: Any) -> None:
-    """Raise a UsageError for files whose labels differ: models are compared on the same examples in one order.
+def check_same_labels(models: Mapping[str, Source], **reading: Any) -> None:
+    """Raise a UsageError for models whose labels differ: they are compared on the same examples in one order.
 
     `reading` are arguments of `Reader`.
     """
@@ -439,22 +469,22 @@ def check_same_labels(files: Sequence[str], **reading: Any) -> None:
     from calibench.runs.class_names import names_of_classes, reorder_classes
     from calibench.tensors.labels import class_order
 
-    refuse_labels_as_model(files)
+    refuse_labels_as_model([source for source in models.values() if isinstance(source, str)])
     targets, first_names = {}, list[str]()
-    for file in files:
-        read = Reader(**reading).read(file)
+    for model, source in models.items():
+        read = Reader(**reading).read(source)
         if isinstance(read, Predictions):
             names = names_of_classes(read)
             first_names = first_names or names
             if names != first_names and sorted(names) == sorted(first_names):
-                order = class_order(names, first_names, file, files[0])
+                order = class_order(names, first_names, model, next(iter(models)))
                 read = reorder_classes(read, order, first_names)
-            targets[file] = read.target.tolist()
+            targets[model] = read.target.tolist()
     first = next(iter(targets), "")
-    for file, target in targets.items():
+    for model, target in targets.items():
         if target != targets[first]:
             raise UsageError(
-                f"{file} has other labels than {first} ({len(target)} and {len(targets[first])} examples): models are "
+                f"{model} has other labels than {first} ({len(target)} and {len(targets[first])} examples): models are "
                 "ranked on the same test examples in the same order; a validation set is given as "
                 f"{spell_argument('val', 'FILE')}."
             )

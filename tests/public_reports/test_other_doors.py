@@ -102,10 +102,10 @@ def test_models_whose_columns_have_another_order_are_ranked_on_the_same_labels(
 
     first = scores_file(tmp_path, "a.csv", [*NAMES], label=TEXTS)
     second = scores_file(tmp_path, "b.csv", PERMUTED, label=TEXTS)
-    check_same_labels([first, second])
+    check_same_labels({"a": first, "b": second})
     third = scores_file(tmp_path, "c.csv", PERMUTED, label=TEXTS[::-1])
     with pytest.raises(Exception, match="has other labels than"):
-        check_same_labels([first, third])
+        check_same_labels({"a": first, "c": third})
 
 
 def test_posthoc_takes_logits_beside_probabilities_as_log_probabilities(tmp_path: Path) -> None:

@@ -58,6 +58,31 @@ def test_a_row_for_each_model_with_its_best_calibrator(
     assert "± standard error over test examples" not in text  # with --notes
 
 
+def test_models_in_memory_have_the_numbers_of_their_files(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibench.verbs.leaderboard.RESAMPLES", 50)
+    sets = {}
+    for name in ("test", "val"):
+        arrays = {model: np.load(files / f"{model}_{name}.npz") for model in ("sharp", "good")}
+        sets[name] = {model: (part["logits"], part["target"]) for model, part in arrays.items()}
+    board = calibench.leaderboard(sets["test"], val=sets["val"])
+    from_files = calibench.leaderboard(paths(files, "test"), val=paths(files, "val"))
+    for model in ("sharp", "good"):
+        for column in ("nll", "nll@best", "ece"):
+            expected = from_files.value(f"{model}_test", column)
+            assert board.value(model, column) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(ValueError, match="one file, or one pair of scores and labels"):
+        calibench.leaderboard({"both": paths(files, "test")})
+    with pytest.raises(ValueError, match="of each model by its name"):
+        calibench.leaderboard(sets["test"], val={"good": sets["val"]["good"]})
+    with pytest.raises(ValueError, match="of each model by its name"):
+        calibench.leaderboard(paths(files, "test"), val=sets["val"])
+    reordered = tuple(part[np.argsort(sets["test"]["good"][1])] for part in sets["test"]["good"])
+    with pytest.raises(ValueError, match="good has other labels than sharp"):
+        calibench.leaderboard({"sharp": sets["test"]["sharp"], "good": reordered})
+
+
 def test_the_numbers_are_those_of_evaluate(files: Path) -> None:
     reports = {}
     for model in ("good", "sharp"):
