@@ -149,3 +149,16 @@ def test_trees_give_many_examples_the_same_scores(depth: int) -> None:
     rows = row_hashes(sets["test"][0])
     assert np.isin(rows, row_hashes(sets["val"][0])).sum() > 20
     assert [*check_rows(sets)]  # of copies within them
+
+
+@pytest.mark.parametrize(("smoothing", "lines"), [(0.0, 1), (0.01, 0)])
+def test_probabilities_of_0_and_1_are_named_as_predicted_classes(
+    smoothing: float, lines: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 4, 300)
+    predicted = np.where(rng.random(300) < 0.8, target, rng.integers(0, 4, 300))
+    probs = (1 - smoothing) * np.eye(4)[predicted] + smoothing / 4
+    np.savez(tmp_path / "test.npz", probs=probs, target=target)
+    assert main(["evaluate", str(tmp_path / "test.npz")]) == 0
+    assert "".join(capsys.readouterr()).count("has only probabilities of 0 and 1") == lines
