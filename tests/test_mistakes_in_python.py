@@ -62,13 +62,20 @@ def diagnosis() -> Diagnosis:
         (lambda: calibench.evaluate(LOGITS, TARGET).metrics["ece"], '`report["ece"]` is a value'),
         (lambda: calibench.evaluate(LOGITS, TARGET)["expected_calibration_error"], "did you mean ece?"),
         (lambda: calibench.evaluate(LOGITS, TARGET)["calibration_error"], "did you mean ece?"),
+        (lambda: calibench.evaluate(LOGITS, TARGET).ece_, '`report["ece"]` is its value'),
+        (lambda: calibench.doctor(LOGITS, TARGET).temperature, "`diagnosis.calibrator.choice` is the chosen calibrator"),
+        (lambda: calibench.diagnose(LOGITS, TARGET), "`calibench.doctor(logits, labels)`"),
+        (lambda: calibench.list_metrics(), "`dir(calibench.metrics)`"),
+        (lambda: exec("from calibench import TemperatureScaling"), "did you mean calibench.calibrators.TemperatureScaling?"),
+        (lambda: exec("from calibench.calibrators import IsotonicRegression"), "did you mean IsotonicCalibration?"),
+        (lambda: exec("from calibench.metrics import expected_calibration_error"), "did you mean calibration_error"),
         (lambda: calibench.evaluate(LOGITS, TARGET).ece_score, '`report["ece"]` is its value'),
         (lambda: calibench.evaluate(confidence=LOGITS, correct=TARGET), '`{"confidence": confidences, "correct": hits}`'),
         (lambda: calibench.report(LOGITS, TARGET), "`calibench.evaluate(logits, labels, output='report.html')`"),
         (lambda: calibench.fit(config="digits_lt"), "did you mean benchmark"),
         (lambda: calibench.load_results("results"), '`calibench.leaderboard("results").frame()` is a data frame'),
         (lambda: calibench.plot_calibration(LOGITS, TARGET), "`calibench.reliability(logits, labels)`"),
-        (lambda: calibench.leaderboard("a", "b"), "takes results alone without a name, got 2 such arguments"),
+        (lambda: calibench.leaderboard("a", "b"), "several go in a list, `calibench.leaderboard(['a', 'b'])`"),
         (lambda: calibench.sweep("digits_lt", dry_run=True), "`calibench help sweep`"),
         (lambda: calibench.sweep("digits_lt", num_seeds=3), "`seeds=[1, 2, 3]` are three seeds"),
         (lambda: calibench.fit("digits", NETWORK), "`calibench.fit(benchmark, loss=..., network=...)`"),
@@ -133,7 +140,7 @@ def diagnosis() -> Diagnosis:
         (lambda: calibench.fit("digits_lt", verbose=False), "did you mean progress?"),
         (lambda: calibench.calibrate(LOGITS, TARGET, n_bins=9), "arguments of a calibrator belong to it"),
         (lambda: calibench.evaluate(LOGITS, TARGET).items(), '`report["ece"]` is a value, and `report.frame()`'),
-        (lambda: calibench.val_prob, "; there are CalibratedClassifier, Calibration, as_estimator"),
+        (lambda: calibench.unlike_anything, "; there are CalibratedClassifier, Calibration, as_estimator"),
         (lambda: calibench.evaluate(LOGITS, TARGET).zzz, "has no attribute 'zzz'; there are bootstrap, calibration"),
         (lambda: diagnosis().zzz, "has no attribute 'zzz'; there are"),
         (lambda: calibench.leaderboard("shipped/digits_lt")["FocalLoss"], '`leaderboard.value(LOSS, "nll")`'),
@@ -145,7 +152,7 @@ def test_the_error_says_what_to_write(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cal.pkl").write_bytes(b"\x80\x04")
-    with pytest.raises((TypeError, ValueError, AttributeError, KeyError)) as raised:
+    with pytest.raises((ImportError, TypeError, ValueError, AttributeError, KeyError)) as raised:
         call()
     assert remedy in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -230,6 +230,8 @@ class Argument:
         if isinstance(value, str | PurePath):
             text = str(value)
             return self.type.read(self.attribute, text if self.type.part is None else [text])
+        if self.type.part is not None and self.type.part.base is type(value):
+            value = (value,)
         for check in self.type.checks:
             value = check(self.attribute, value)
         return value

@@ -91,10 +91,10 @@ _METHODS_OF_OTHERS = {
             "recommended",
             "recommendation",
             "apply",
-            "temperature",
         ),
         "`diagnosis.calibrator` is the chosen calibrator, fitted",
     ),
+    "temperature": "`diagnosis.calibrator.choice` is the chosen calibrator with its parameters, as `.temperature`",
     **dict.fromkeys(
         ("is_calibrated", "calibrated"), "`diagnosis.calibration.is_consistent` says so"
     ),

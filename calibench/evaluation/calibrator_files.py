@@ -280,9 +280,9 @@ def load_calibrator(path: Path | str) -> Calibrator:
         raise no_file(Path(path))
     if Path(path).suffix.lower() in (".npz", ".npy", ".csv", ".parquet"):
         fits = (
-            "calibench calibrate --val FILE --output cal.pt"
+            f"calibench calibrate --val {path} --output cal.pt"
             if is_command_line()
-            else "calibench.calibrate"
+            else "calibench.calibrate(logits, labels)"
         )
         raise ValueError(
             f"{path} is a file of predictions, no calibrator: `{fits}` fits one on them."

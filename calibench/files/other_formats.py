@@ -44,6 +44,8 @@ def describe_conversion(path: Path) -> str:
         return f"`{path}` is packed: {_UNPACK.format(command).format(path=path)}"
     if suffix in _NETWORKS:
         return f"`{path}` is a network: what it predicts is needed, `np.savez('x.npz', probs=probs, labels=labels)`"
+    if suffix == ".py":
+        return f"`{path}` is a file of Python: `calibench audit {path.stem}.NAME` examines a loss in it"
     suffix = _MAT_7_3 if suffix == ".mat" and _is_hdf5(path) else suffix
     if writing := _CONVERSIONS.get(suffix):
         return f"`{path}` is not read: {writing.format(path=str(path))} writes a file that is"

@@ -51,7 +51,7 @@ class ExplainsForeignMethods(metaclass=_ExplainingClass):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
-_FILLERS = re.compile(r"^(?:get|compute|test|calc)_|_(?:score|value|metric|loss)$")
+_FILLERS = re.compile(r"^(?:get|compute|test|calc)_|_(?:score|value|metric|loss)?$")
 """Parts of a name that other libraries have around the same word: `get_ece`, `ece_score`."""
 
 

@@ -6,8 +6,9 @@ So a command line that is wrong, or a file that is missing, is refused before to
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from dis import opmap
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from calibench.messages.errors import did_you_mean, near_matches, plain_word
@@ -53,6 +54,11 @@ class _NoSuchName(AttributeError):
 # a traceback calls it as its readers know it
 _NoSuchName.__name__ = _NoSuchName.__qualname__ = "AttributeError"
 _NoSuchName.__module__ = "builtins"
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Whether a frame executes `from PACKAGE import NAME`: Python replaces an AttributeError there by its own words."""
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def _similar_names(wrong: str, folders: Iterable[str]) -> list[str]:
@@ -106,7 +112,10 @@ def lazy_exports(
     def __getattr__(name: str) -> Any:
         name = names_of_aliases.get(name, name)
         if name not in modules:
-            raise _NoSuchName(package, name, modules, [*modules, *names_of_aliases], describe)
+            error = _NoSuchName(package, name, modules, [*modules, *names_of_aliases], describe)
+            if _is_import(sys._getframe(1)):
+                raise ImportError(f"cannot import {name!r}: {error}", name=name)
+            raise error
         if (module := modules[name]) == package:
             return import_module(f"{package}.{name}")
         value = getattr(import_module(module), name)

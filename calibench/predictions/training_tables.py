@@ -74,8 +74,10 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     if any(map(_holds_texts, columns)):
         kind, inputs = "texts", "texts"
     elif (
-        len(numeric) > (1 if labels else 2)
-        and len(numeric) != len(classes)
+        (
+            (len(numeric) > (1 if labels else 2) and len(numeric) != len(classes))
+            or _holds_inputs(columns)
+        )
         and not columns_of_one_beginning(others)
         and any((column.abs() > 1).any() for column in numeric)
         and not _is_one_sum(numeric)
@@ -94,6 +96,17 @@ def describe_training_table(table: TableFile, path: Path) -> str:
         f"{inputs} beside labels `{names[at]}` of {len(classes)} classes are inputs, no predictions: {start} starts "
         f"training on them{otherwise}."
     )
+
+
+def _holds_inputs(columns: Sequence[Any]) -> bool:
+    """Whether there are categories in words, or counts, among two columns or more: no scores of classes."""
+    words = [column for column in columns if as_numbers(column).notna().mean() <= 0.5]
+    counts = [
+        column
+        for column in map(as_numbers, columns)
+        if column.nunique() > 2 and (column % 1 == 0).all()
+    ]
+    return len(columns) > 1 and bool(words or counts) and len(counts) < len(columns)
 
 
 def _holds_classes(column: Any, names: Sequence[str]) -> bool:

@@ -75,7 +75,7 @@ def evaluate(
     calibrate_members: str | None = None,
     priors: str | Sequence[float] | None = None,
     metrics: str | Sequence[Any] = (),
-    n_bins: Sequence[int] = (15, 20),
+    n_bins: int | Sequence[int] = (15, 20),
     bootstrap: int = 0,
     jobs: int | None = None,
     scores: Literal["logits", "probs"] | None = None,

@@ -277,7 +277,7 @@ def check_start(kind: str, folder: Path, *, data: Path | None, label: str | None
     start, target = STARTERS[kind], folder.expanduser()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         obstacle = "not empty" if target.is_dir() else "a file"
-        raise UsageError(f"`{target}` is {obstacle}: {_remedy_of_folder(kind, folder)}")
+        raise UsageError(f"`{target}` is {obstacle}: {_remedy_of_folder(kind, folder, label)}")
     if data and not start.look:
         raise UsageError(f"`--data` is not for `calibench new {kind}`.")
     if data and kind != "images" and holds_images(data):
@@ -353,13 +353,14 @@ def holds_images(folder: Path) -> bool:
     return folder.is_dir() and any(path.suffix.lower() in _IMAGES for path in files)
 
 
-def _remedy_of_folder(kind: str, path: Path) -> str:
+def _remedy_of_folder(kind: str, path: Path, label: str | None) -> str:
     """The command to type where the new folder is there already: it may be the data."""
     name, new = shlex.quote(str(path)), re.sub(r"\W+", "_", path.stem)
+    column = f" --label {shlex.quote(label)}" if label else ""
     if holds_images(path.expanduser()):
         return f"if it holds your images, type `calibench new images my_{new} --data {name}`."
     if path.is_file() and STARTERS[kind].look:
-        return f"if it is your data, type `calibench new {kind} {new} --data {name}`."
+        return f"if it is your data, type `calibench new {kind} {new} --data {name}{column}`."
     return f"name a new folder, as in `calibench new {kind} my_{kind}`."
 
 

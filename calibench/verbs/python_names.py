@@ -38,14 +38,24 @@ PYTHON_NAMES: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         ("compare", "benchmarkresults", "rank", "results"),
-        '`calibench.leaderboard("results")` ranks the runs of a folder',
+        '`calibench.leaderboard("results")` ranks the runs of a folder, `calibench.leaderboard(["a.npz", "b.npz"])` '
+        "models by their files",
+    ),
+    **dict.fromkeys(
+        ("diagnose", "diagnostics", "check", "checkcalibration", "analyze", "analyse", "summary", "valprob",
+         "calibrationtest", "hosmerlemeshow"),
+        "`calibench.doctor(logits, labels)` tests whether predictions are calibrated",
+    ),
+    **dict.fromkeys(
+        ("listmetrics", "listlosses", "listcalibrators", "listbenchmarks", "available"),
+        "`dir(calibench.metrics)`, `dir(calibench.losses)` and `dir(calibench.calibrators)` have the names",
     ),
     **dict.fromkeys(
         ("loadresults", "readresults", "getresults", "resultsframe", "toframe", "dataframe"),
         '`calibench.leaderboard("results").frame()` is a data frame of the runs in a folder',
     ),
-    "calibratedclassifiercv": "`calibench.CalibratedClassifier(estimator, calibrator, cv)` calibrates a "
-    "classifier of scikit-learn",
+    "calibratedclassifiercv": "`calibench.CalibratedClassifier(estimator, 'IsotonicCalibration', cv=5)` "
+    "calibrates a classifier of scikit-learn",
     "save": '`calibench.save_calibrator(calibrator, "cal.pt")` writes a calibrator',
     "models": "networks are in `calibench.backbones`",
     "datasets": "data sets are in `calibench.data`",

@@ -148,6 +148,11 @@ def _check_positional(function: Callable[..., object], args: Sequence[object]) -
             "`calibench.CalibratedClassifier(estimator).fit(X, y)` trains and calibrates a classifier of scikit-learn, "
             "and `calibench new table NAME` in a shell starts with a table."
         )
+    if len(args) > len(positional) and all(isinstance(arg, str | Path) for arg in args):
+        several = ", ".join(repr(str(arg)) for arg in args)
+        raise TypeError(
+            f"`{name}` takes {', '.join(positional)} alone without a name: several go in a list, `{name}([{several}])`"
+        )
     if len(args) > len(positional):
         raise TypeError(
             f"`{name}` takes {', '.join(positional)} alone without a name, got {len(args)} such arguments: others go "

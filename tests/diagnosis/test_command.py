@@ -205,7 +205,10 @@ def test_certain_and_right_is_calibrated(
         ("{zero} --clip 0", "holds a probability of exactly 0"),
         ("{test} --calibrators TemperaturScaling", "TemperatureScaling"),
         ("nowhere.npz", "there is no file nowhere.npz"),
-        ("{test} --output found.txt", "`--output` must end in .json, got found.txt"),
+        (
+            "{test} --output found.txt",
+            "`--output` must end in .json, got `found.txt`: write `found.json`",
+        ),
         ("{test} --jobs 0", "`--jobs` must be a positive integer"),
     ],
 )

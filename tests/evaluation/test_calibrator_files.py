@@ -182,7 +182,7 @@ MISTAKES = {
     "--val {val} --apply x.pt --output y": "these are two commands",
     "--apply x.pt --output y": "give either `--val FILE`",
     "--output y": "give either `--val FILE`",
-    "--apply {val} --input {test} --output y.npz": "is not a calibrator file",
+    "--apply {val} --input {test} --output y.npz": "is a file of predictions, no calibrator",
     "--apply nowhere.pt --input {test} --output y": "nowhere.pt",
     "--val {val}": "--output",
 }
