@@ -254,5 +254,5 @@ def corrections(text: str, words: Sequence[str], verb: str = "") -> Iterator[Cor
 def _keeps(command: Sequence[str], text: str, words: Sequence[str]) -> bool:
     """Whether a whole command in a message has a word that was typed, and all options but those in the message."""
     options = [word.partition("=")[0] for word in words if _is_option(word)]
-    kept = [option for option in options if f"`{option}`" not in text]
-    return not words or (not {*words}.isdisjoint(command) and {*kept} <= {*command})
+    unquoted = {option for option in options if f"`{option}`" not in text}
+    return not words or (not {*words}.isdisjoint(command) and unquoted <= {*command})

@@ -6,8 +6,8 @@ So a command line that is wrong, or a file that is missing, is refused before to
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from dis import opmap
 from importlib import import_module
+from opcode import opmap
 from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
