@@ -22,7 +22,7 @@ def fill_places(text: str, words: Sequence[str]) -> str:
         if len(files) > 1:
             filled = re.sub(r"(?<= )A B(?![\w.])", shlex.join(files), filled)
         for place, paths_of_set in sets.items():
-            values = [path for path in paths_of_set if f":{path}`" not in filled]
+            values = [path for path in paths_of_set if path not in re.split("[ `:]", filled)]
             if len(values) == 1:
                 filled = re.sub(rf"(?<![\w.]){place}(?![\w.])", shlex.quote(values[0]), filled)
         return filled

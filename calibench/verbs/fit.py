@@ -395,8 +395,15 @@ def _name_file(fault: str, words: Sequence[str], files: Sequence[str]) -> str:
 
 def _describe_file(file: str) -> str:
     """One line about a file in place of a configuration: how predictions are scored, and how a table is trained on."""
-    scores = f"`calibench evaluate {file}` scores it"
-    if table_kind(path := Path(file)) not in TABLE_KINDS:
+    scores, path = f"`calibench evaluate {file}` scores it", Path(file)
+    if path.suffix in (".pt", ".pth", ".ckpt"):
+        applied = (
+            f"`calibench calibrate --apply {file} --input FILE -o probs.npz` applies a calibrator"
+        )
+        return (
+            f"`{file}` is no configuration: `--ckpt_path {file}` names a checkpoint, and {applied}."
+        )
+    if table_kind(path) not in TABLE_KINDS:
         return f"`{file}` is a file of predictions, and keys of a configuration are expected: {scores}."
     folder = re.sub(r"\W+", "_", path.name.partition(".")[0])
     return (
