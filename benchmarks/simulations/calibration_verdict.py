@@ -46,10 +46,10 @@ def rejected(
     probs: Tensor, truth: Tensor, sets: int, seed: int = 0, *, drawn_from: Tensor | None = None
 ) -> np.ndarray:
     """Whether the verdict rejects each set of labels that is drawn from the true probabilities, (sets,)."""
-    statistics = LabelStatistics(probs, seed, only_top_label=False)
-    calibrated = draw_statistics(statistics, probs if drawn_from is None else drawn_from, seed)
-    random = np.random.default_rng([seed, 3])
-    chunks = [statistics.all(labels) for labels in draw_labels(truth, sets, random)]
+    statistics = LabelStatistics(probs.log(), seed, only_top_label=False)
+    calibrated_probs = probs if drawn_from is None else drawn_from
+    calibrated = draw_statistics(statistics, calibrated_probs.log(), seed)
+    chunks = [statistics.all(labels) for labels in draw_labels(truth.log(), sets, [seed, 3])]
     p_values = []
     for values, drawn in zip(
         map(np.concatenate, zip(*chunks, strict=True)), calibrated, strict=True

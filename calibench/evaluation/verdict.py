@@ -33,12 +33,14 @@ from calibench.statistics.calibration_verdict import (
 from calibench.statistics.resamples import p_value
 from calibench.statistics.seeds import LEVEL, POWER
 from calibench.tensors.arrays import Floats, Integers
+from calibench.tensors.scores import rows_at_once
 
 _DRAWS, _FEWEST_DRAWS = 999, 199
 _LABELS = 5_000_000  # labels that are drawn in all, from which on there are fewer draws
 _AT_ONCE = 1 << 20  # labels at a time
 _RANKED = 10_000_000  # probabilities that are ranked: of more, some of the examples are
 _DECIMALS = (1, 2, 3, 4)
+_HELD = 4  # labels of an example that are held, for each class: no more memory than its scores
 _EXACT = 0.01  # units of the last place within which a rounded value was read
 
 
@@ -62,6 +64,12 @@ class Rounding(NamedTuple):
     def move(self, scores: Tensor, seed: int = 0) -> Tensor:
         """Log-probabilities (N, K) of scores that are moved uniformly within half a unit of their last place."""
         generator = torch.Generator().manual_seed(seed)
+        moved = torch.empty(scores.shape, dtype=torch.float64)
+        for rows in _slices(scores):
+            moved[rows] = self._move_rows(scores[rows], generator)
+        return moved
+
+    def _move_rows(self, scores: Tensor, generator: torch.Generator) -> Tensor:
         values = scores.double() if self.of_logits else scores.double().exp()
         uniform = 2 * torch.rand(values.shape, generator=generator, dtype=torch.float64) - 1
         if self.decimals:
@@ -107,14 +115,50 @@ def count_draws(examples: int) -> int:
     return min(_DRAWS, max(_FEWEST_DRAWS, _LABELS // max(1, examples)))
 
 
-def draw_labels(probs: Tensor, draws: int, random: np.random.Generator) -> Iterator[Integers]:
-    """Labels of calibrated models, in chunks (N, some draws) of `draws` in all, given probabilities (N, K)."""
-    n = len(probs)
-    below = probs.double().cumsum(1).numpy()
+def _slices(scores: Tensor) -> Iterator[slice]:
+    """The rows of scores (N, K), some at a time."""
+    size = rows_at_once(scores)
+    return (slice(start, start + size) for start in range(0, len(scores), size))
+
+
+def blocks_of_probabilities(
+    log_probs: Tensor, rows: Integers | None = None
+) -> Iterator[tuple[slice, Floats]]:
+    """Places among the rows of log-probabilities (N, K), and their probabilities (n, K), which sum to 1, in blocks.
+
+    No float64 copy of all is made, twice as large as a float32 file; the rows are all if None.
+    """
+    for places in _slices(log_probs if rows is None else log_probs[: len(rows)]):
+        chosen = log_probs[places] if rows is None else log_probs[torch.from_numpy(rows[places])]
+        probs = chosen.double().exp()
+        yield places, (probs / probs.sum(1, keepdim=True)).numpy()
+
+
+def draw_labels(log_probs: Tensor, draws: int, seed: Sequence[int]) -> Iterator[Integers]:
+    """Labels of calibrated models, in chunks (N, some draws) of `draws` in all, given log-probabilities (N, K).
+
+    Probabilities are made once for the chunks of a pass; each chunk has its place in the stream of random numbers.
+    """
+    n, k = log_probs.shape
     step = max(1, _AT_ONCE // max(1, n))
-    for start in range(0, draws, step):
-        uniform = random.random((n, min(step, draws - start)))
-        yield invert_distributions(below[:, :-1], uniform * below[:, -1:]).astype(np.int64)
+    starts = range(0, draws, step)
+    chunks_of_a_pass = max(1, _HELD * k // step)
+    for first in range(0, len(starts), chunks_of_a_pass):
+        starts_of_pass = starts[first : first + chunks_of_a_pass]
+        streams = [
+            np.random.Generator(np.random.PCG64(seed).advance(start * n))
+            for start in starts_of_pass
+        ]
+        chunks = [
+            np.empty((n, min(step, draws - start)), np.min_scalar_type(k - 1))
+            for start in starts_of_pass
+        ]
+        for rows, probs in blocks_of_probabilities(log_probs):
+            below = probs.cumsum(1)
+            for stream, labels in zip(streams, chunks, strict=True):
+                uniform = stream.random((len(below), labels.shape[1])) * below[:, -1:]
+                labels[rows] = invert_distributions(below[:, :-1], uniform)
+        yield from (labels.astype(np.int64) for labels in chunks)
 
 
 @dataclass(frozen=True)
@@ -144,86 +188,108 @@ class RankedProbabilities:
 
 
 class RankedClasses:
-    """Probabilities (N, K) ranked in each class: Kuiper ranges of all classes from the places of the hits alone.
+    """Probabilities of some rows (N, K) ranked in each class: Kuiper ranges of all from the places of the hits alone.
 
     Between hits the running sum of p - y only grows, so its largest values are just before hits, its smallest just
     after them: a draw of labels takes one sort of N numbers.
     """
 
-    def __init__(self, probs: Floats) -> None:
-        n, k = probs.shape
+    def __init__(self, log_probs: Tensor, rows: Integers) -> None:
+        n, k = len(rows), log_probs.shape[1]
         self.examples, self.classes = n, k
-        ranks = np.empty((k, n), np.int64)
-        self._before = np.empty((k, n))
-        self._after = np.empty((k, n))
-        self._total = probs.sum(0)
-        places = np.arange(n)
-        for label, values in enumerate(np.ascontiguousarray(probs.T)):
+        self._sums = np.zeros((k, n + 1))  # before each run of equal ones, and after the last
+        self._total: Floats = np.zeros(k)
+        variance: Floats = np.zeros(k)
+        for places, probs in blocks_of_probabilities(log_probs, rows):
+            self._sums[:, 1:][:, places] = probs.T  # whose sums take their place
+            self._total = _add_rows(self._total, probs)
+            variance = _add_rows(variance, probs * (1 - probs))
+        self.deviation = _deviations(variance)
+        ranks = np.empty((k, n), np.min_scalar_type(n))
+        for label, values in enumerate(self._sums[:, 1:]):
             order = np.argsort(values)  # in any order of equal values, which no range depends on
             ordered = values[order]
-            ranks[label, order] = places + label * n
-            sums = np.concatenate([[0.0], ordered.cumsum()])
-            is_new = np.append(True, ordered[1:] > ordered[:-1])
-            first = np.maximum.accumulate(np.where(is_new, places, 0))
-            is_last = np.append(is_new[1:], True)
-            last = np.minimum.accumulate(np.where(is_last, places, n)[::-1])[::-1]
-            self._before[label], self._after[label] = sums[first], sums[last + 1]
-        self._rank = np.ascontiguousarray(ranks.T)
+            is_last = np.append(ordered[1:] > ordered[:-1], True)
+            ranks[label, order] = is_last.cumsum() - is_last
+            sums = ordered.cumsum()[is_last]
+            values[: len(sums)] = sums
+        self._rank = np.ascontiguousarray(ranks.T)  # of the run, within its class
 
     def kuiper(self, labels: Integers) -> Floats:
         """Kuiper ranges in counts, (draws, K), of labels (N, draws)."""
         n, k = self.examples, self.classes
         draws = labels.shape[1]
-        keys = np.sort(np.take_along_axis(self._rank, labels, axis=1).T, axis=1)  # (draws, N)
-        group = keys // n + (np.arange(draws) * k)[:, None]
+        keys = np.take_along_axis(self._rank, labels, axis=1) + labels * (n + 1)
+        keys = np.sort(keys.T, axis=1)  # (draws, N)
+        group = keys // (n + 1) + (np.arange(draws) * k)[:, None]
         counts = np.bincount(group.ravel(), minlength=draws * k)
         starts = counts.cumsum() - counts
         earlier = np.arange(draws * n) - starts[group.ravel()]  # hits of the class before each
-        above = self._before.ravel()[keys.ravel()] - earlier
-        below = self._after.ravel()[keys.ravel()] - (earlier + 1)
+        above = self._sums.ravel()[keys.ravel()] - earlier
+        below = self._sums.ravel()[keys.ravel() + 1] - (earlier + 1)
         present = counts > 0
         high = np.maximum(0.0, (np.tile(self._total, draws) - counts))
         low = np.zeros(draws * k)
         high[present] = np.maximum(high[present], np.maximum.reduceat(above, starts[present]))
         low[present] = np.minimum(low[present], np.minimum.reduceat(below, starts[present]))
-        return (high - low).reshape(draws, k)
+        ranges: Floats = (high - low).reshape(draws, k)
+        return ranges
+
+
+def _add_rows(sums: Floats, rows: Floats) -> Floats:
+    """Sums (K,) to which rows (n, K) are added one by one, so that they are the same of blocks of any size."""
+    total: Floats = np.concatenate([sums[None], rows]).sum(0)
+    return total
+
+
+def _deviations(variance: Floats) -> Floats:
+    """Standard deviations of counts of at least one example, (K,), of their variances (K,)."""
+    deviations: Floats = np.maximum(1.0, np.sqrt(variance.clip(min=0)))
+    return deviations
+
+
+def _second_class(log_probs: Tensor) -> Floats:
+    """The probabilities (N,) of the second class."""
+    return np.concatenate([probs[:, 1] for _, probs in blocks_of_probabilities(log_probs)])
 
 
 class LabelStatistics:
-    """The statistics of the three tests for labels (N, draws), given the probabilities (N, K) that are tested."""
+    """The statistics of the three tests for labels (N, draws), given the log-probabilities (N, K) that are tested."""
 
     def __init__(
         self,
-        probs: Tensor,
+        log_probs: Tensor,
         seed: int,
         *,
         only_top_label: bool = False,
         answers: Tensor | None = None,
     ) -> None:
-        n, k = probs.shape
-        self._top = (first_largest(probs) if answers is None else answers).numpy()
-        values = probs.double().numpy()
-        confidence = values[np.arange(n), self._top]
-        self.confidences: Floats = confidence
-        self._column = RankedProbabilities.from_probabilities(confidence)
+        n, k = log_probs.shape
+        self._top = np.empty(n, np.int64) if answers is None else answers.numpy()
+        self.confidences: Floats = np.empty(n)
+        self.expected: Floats = np.zeros(k)
+        variance: Floats = np.zeros(k)
+        for rows, probs in blocks_of_probabilities(log_probs):
+            if answers is None:
+                self._top[rows] = first_largest(torch.from_numpy(probs)).numpy()
+            self.confidences[rows] = probs[np.arange(len(probs)), self._top[rows]]
+            self.expected = _add_rows(self.expected, probs)
+            variance = _add_rows(variance, probs * (1 - probs))
+        self._column = RankedProbabilities.from_probabilities(self.confidences)
         self.only_top_label = only_top_label
         if only_top_label:
             return
         self.columns = np.arange(k) if k > 2 else np.array([1])
-        self.expected = values.sum(0)
-        self.deviation = np.maximum(1.0, np.sqrt((values * (1 - values)).sum(0).clip(min=0)))
+        self.deviation = self.deviation_by_class = _deviations(variance)
         self.rows = np.arange(n)
-        if n * k > _RANKED and k > 2:
+        self._ranked: RankedProbabilities | RankedClasses
+        if k == 2:
+            self._ranked = RankedProbabilities.from_probabilities(_second_class(log_probs))
+            return
+        if n * k > _RANKED:
             self.rows = np.sort(np.random.default_rng([seed, 2]).permutation(n)[: _RANKED // k])
-        sampled = values[self.rows]
-        self.deviation_by_class = np.maximum(
-            1.0, np.sqrt((sampled * (1 - sampled)).sum(0).clip(min=0))
-        )
-        self._ranked = (
-            RankedClasses(sampled)
-            if k > 2
-            else RankedProbabilities.from_probabilities(values[:, 1])
-        )
+        self._ranked = RankedClasses(log_probs, self.rows)
+        self.deviation_by_class = self._ranked.deviation
 
     def top_label(self, labels: Integers) -> Floats:
         """Kuiper error of the top label, (draws,)."""
@@ -306,18 +372,16 @@ def judge_calibration(
             larger one of two p-values counts, by labels that are drawn one by one and by whole examples.
         seed: Seed of the draws.
     """
-    probs = log_probs.double().exp()
-    probs = probs / probs.sum(1, keepdim=True)
-    n, k = probs.shape
+    n, k = log_probs.shape
     names = list(class_names) or [f"class {label}" for label in range(k)]
     with one_thread():
-        statistics = LabelStatistics(probs, seed, only_top_label=only_top_label, answers=answers)
+        statistics = LabelStatistics(
+            log_probs, seed, only_top_label=only_top_label, answers=answers
+        )
         labels = target.numpy().reshape(-1, 1)
         values = statistics.all(labels)
-        exact = draw_statistics(statistics, probs, seed)
-        calibrated_draws = (
-            exact if moved is None else draw_statistics(statistics, moved.double().exp(), seed)
-        )
+        exact = draw_statistics(statistics, log_probs, seed)
+        calibrated_draws = exact if moved is None else draw_statistics(statistics, moved, seed)
         dependent = (
             None
             if example is None
@@ -350,7 +414,7 @@ def judge_calibration(
         tests.append(CalibrationTest(name, float(value.max()), limit, p, p_unmoved, tuple(classes)))
     positive, spread = None, 0.0
     if k == 2 and not only_top_label:
-        p_one, hits = probs[:, 1].numpy(), target.numpy()
+        p_one, hits = _second_class(log_probs), target.numpy()
         positive = ClassDeviation(names[1], float(p_one.mean()), float(hits.mean()))
         spread = float(((p_one - p_one.mean()) * (p_one - hits)).mean())
     return CalibrationVerdict(
@@ -374,12 +438,12 @@ def judge_pairs(confidence: Tensor, correct: Tensor) -> CalibrationVerdict:
     return judge_calibration(log_probs, target, only_top_label=True, answers=answers)
 
 
-def draw_statistics(statistics: LabelStatistics, probs: Tensor, seed: int) -> tuple[Floats, ...]:
-    """The statistics for labels that are drawn from probabilities (N, K), (draws, classes or 1) each."""
-    random = np.random.default_rng([seed, 1])
-    chunks = [
-        statistics.all(labels) for labels in draw_labels(probs, count_draws(len(probs)), random)
-    ]
+def draw_statistics(
+    statistics: LabelStatistics, log_probs: Tensor, seed: int
+) -> tuple[Floats, ...]:
+    """The statistics for labels that are drawn from log-probabilities (N, K), (draws, classes or 1) each."""
+    labels_of_models = draw_labels(log_probs, count_draws(len(log_probs)), [seed, 1])
+    chunks = [statistics.all(labels) for labels in labels_of_models]
     return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
 

@@ -156,15 +156,15 @@ def _describe_labels(name: str, predictions: Predictions) -> Iterator[str]:
     if (target == target[0]).all():
         yield f"`{name}` has labels of one class only ({target[0]})"
         return
-    logits = predictions.logits[has_label]
-    predicted = logits.argmax(axis=1)
-    if (np.isfinite(logits).sum(axis=1) == 1).all():
+    logits = predictions.logits
+    predicted = logits.argmax(axis=1)[has_label]
+    if (np.isfinite(logits).sum(axis=1) == 1)[has_label].all():
         yield (
             f"`{name}` has only probabilities of 0 and 1: predicted classes have no confidence to calibrate, and each "
             "wrong one makes the NLL infinite"
         )
     if (predicted == target).all():
-        yield from _describe_no_errors(name, logits)
+        yield from _describe_no_errors(name, logits[has_label])
     elif len(target) >= _FEWEST_EXAMPLES and is_accuracy_of_chance(predicted, target):
         accuracy = float((predicted == target).mean())
         yield (

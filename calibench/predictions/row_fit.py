@@ -34,12 +34,11 @@ def refuse_misplaced_rows(scores: Array, target: Integers, name: str) -> None:
         return
     if are_in_order_by_design(target):
         return
-    scores = scores[has_label]
-    predicted = scores.argmax(axis=1)
+    predicted = scores.argmax(axis=1)[has_label]
     if is_accuracy_of_chance(predicted, target):
         _refuse_shifted(predicted, target, name)
     else:
-        _refuse_blocks(scores, predicted, target)
+        _refuse_blocks(scores, np.flatnonzero(has_label), predicted, target)
 
 
 def are_in_order_by_design(labels: Integers) -> bool:
@@ -77,14 +76,19 @@ def _refuse_shifted(predicted: Integers, target: Integers, name: str) -> None:
             )
 
 
-def _refuse_blocks(scores: Array, predicted: Integers, target: Integers) -> None:
-    """Raise a ValueError for a part of the rows whose labels are those of chance where others are not."""
+def _refuse_blocks(
+    scores: Array, labelled_rows: Integers, predicted: Integers, target: Integers
+) -> None:
+    """Raise a ValueError for a part of the labelled rows whose labels are those of chance where others are not."""
     number = min(_BLOCKS, len(target) // _FEWEST_OF_BLOCK)
     if number < 2:
         return
     edges = np.linspace(0, len(target), number + 1).astype(int)
     blocks = [slice(start, end) for start, end in pairwise(edges.tolist())]
-    are_chance = [_is_chance(scores[block], predicted[block], target[block]) for block in blocks]
+    are_chance = [
+        _is_chance(scores[labelled_rows[block]], predicted[block], target[block])
+        for block in blocks
+    ]
     if all(are_chance) or not any(are_chance):
         return
     rows, hits = np.repeat(are_chance, np.diff(edges)), predicted == target

@@ -19,6 +19,7 @@ from calibench.evaluation.verdict import (
     LabelStatistics,
     RankedClasses,
     Rounding,
+    blocks_of_probabilities,
     find_rounding,
     judge_calibration,
 )
@@ -53,15 +54,17 @@ def kuiper_by_hand(values: np.ndarray, hits: np.ndarray) -> float:
 def test_the_statistics_are_those_by_hand_with_ties() -> None:
     random = np.random.default_rng(0)
     probs = torch.from_numpy(random.dirichlet(np.full(5, 0.4), size=150)).mul(50).ceil()
-    probs = probs / probs.sum(1, keepdim=True)
+    log_probs = (probs / probs.sum(1, keepdim=True)).log()
+    probs = torch.from_numpy(next(blocks_of_probabilities(log_probs))[1])
+    assert all(len(column.unique()) < 140 for column in probs.T)
     labels = random.integers(4, size=(150, 3))  # the last class has no example
-    found = RankedClasses(probs.numpy()).kuiper(labels)
+    found = RankedClasses(log_probs, np.arange(150)).kuiper(labels)
     by_hand = [
         [kuiper_by_hand(probs[:, k].numpy(), labels[:, draw] == k) for k in range(5)]
         for draw in range(3)
     ]
     assert found == pytest.approx(np.array(by_hand))
-    statistics = LabelStatistics(probs, 0)
+    statistics = LabelStatistics(log_probs, 0)
     top, frequencies, _ = statistics.all(labels)
     confidence, answer = probs.max(1)
     expected = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 import weakref
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from calibench.calibrators.names import DEFAULT, build_calibrators
 from calibench.evaluation.evaluation import Evaluation
 from calibench.evaluation.extent import Extent
 from calibench.evaluation.floors import Floors
+from calibench.evaluation.verdict import judge_calibration
 from calibench.metrics.calibration_errors import ClasswiseError
 from calibench.runs import Predictions
 
@@ -94,3 +96,18 @@ def test_labels_that_are_drawn_for_floors_are_not_kept_beside_resamples() -> Non
     floors.forget_labels()
     assert not vars(floors)["_labels"]
     assert (floors.draw_errors(ClasswiseError(15)) == before).all()
+
+
+def test_the_verdict_on_calibration_makes_no_matrix_of_all_examples_in_double_precision() -> None:
+    """Its arrays took twelve times the scores: float64 copies of all, four arrays of ranks and sums of classes."""
+    generator = torch.Generator().manual_seed(0)
+    log_probs = (3 * torch.randn(10_000, 1000, generator=generator)).log_softmax(1)
+    target = torch.multinomial(log_probs.exp(), 1, generator=generator).squeeze(1)
+    judge_calibration(log_probs[:50], target[:50])  # imports
+    tracemalloc.start()
+    with Largest() as largest:
+        judge_calibration(log_probs, target)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5.5 * log_probs.nbytes
+    assert largest.found[0] <= log_probs.nbytes, largest.found[1]
