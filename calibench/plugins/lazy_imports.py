@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import currentframe
 from opcode import opmap
 from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -56,9 +57,10 @@ _NoSuchName.__name__ = _NoSuchName.__qualname__ = "AttributeError"
 _NoSuchName.__module__ = "builtins"
 
 
-def _is_import(frame: FrameType) -> bool:
-    """Whether a frame executes `from PACKAGE import NAME`: Python replaces an AttributeError there by its own words."""
-    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+def _is_import(frame: FrameType | None) -> bool:
+    """Whether `from PACKAGE import NAME` called a frame: Python replaces an AttributeError there by its own words."""
+    caller = frame.f_back if frame is not None else None
+    return caller is not None and caller.f_code.co_code[caller.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def _similar_names(wrong: str, folders: Iterable[str]) -> list[str]:
@@ -113,7 +115,7 @@ def lazy_exports(
         name = names_of_aliases.get(name, name)
         if name not in modules:
             error = _NoSuchName(package, name, modules, [*modules, *names_of_aliases], describe)
-            if _is_import(sys._getframe(1)):
+            if _is_import(currentframe()):
                 raise ImportError(f"cannot import {name!r}: {error}", name=name)
             raise error
         if (module := modules[name]) == package:

@@ -126,7 +126,10 @@ def test_columns_of_texts_are_guessed(tmp_path: Path) -> None:
     [
         ("image own", "no start `image`; did you mean images?"),
         ("images full", "`full` is not empty: name a new folder, as in `calibench new images"),
-        ("images full/file", "`full/file` is a file: if it is your data, `calibench new images"),
+        (
+            "images full/file",
+            "`full/file` is a file: if it is your data, type `calibench new images",
+        ),
         ("images own --data nowhere", "no such folder"),
         ("images own --data full", "holds 0 class folders; at least 2 are expected"),
         ("texts own --data nowhere.csv", "no such file"),
