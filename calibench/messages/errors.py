@@ -9,6 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
+from calibench.messages.spelling import command_line_spelling
+
 
 class UsageError(ValueError):
     """A user's mistake: the command line prints its text as one line and exits with 2."""
@@ -35,7 +37,8 @@ def errors_as(
 def exit_on_mistakes(program: str) -> Iterator[None]:
     """End a script with one line on standard error and exit code 2 where its user made a mistake."""
     try:
-        yield
+        with command_line_spelling():
+            yield
     except (ValueError, FileNotFoundError) as error:
         print(f"{program}: error: {one_line(error)}", file=sys.stderr)
         raise SystemExit(2) from error

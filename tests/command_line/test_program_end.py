@@ -23,7 +23,7 @@ CASES = {
     "a hook that fails": ("list suites", "import atexit; atexit.register(int, 'x')", ""),
     "an unfinished thread": (
         "list suites",
-        "import threading, time; threading.Thread(target=lambda: (time.sleep(.3), print('late'))).start()",
+        "import threading, time; threading.Thread(target=lambda: (time.sleep(2), print('late'))).start()",
         "",
     ),
     "an idle pool": (

@@ -266,7 +266,7 @@ def test_the_script_draws_runs_and_measures_boxes(
         ("--layer", "nothing"): "the network has no such layer",
         ("--boxes", "nowhere.csv"): "`--boxes nowhere.csv` cannot be read: No such file",
         ("--boxes", str(boxes), "--class", "9"): "no box of 9 in",
-        ("--boxes", str(picture.with_suffix(".csv"))): "by the picture's numbers",
+        ("--boxes", str(picture.with_suffix(".csv"))): "which is the file to draw: `--output",
     }.items():
         assert exit_code(script, [*command, *options]) == 2
         assert problem in capsys.readouterr().err
