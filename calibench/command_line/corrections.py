@@ -112,6 +112,12 @@ class Mistake:
         elif self.may_be_left:
             yield Correction(self._swap_in([]), leaves_out=True)
 
+    @property
+    def _names_option(self) -> bool:
+        """Whether what is wrong is an option, not its value."""
+        option = self.words[self.start].partition("=")[0]
+        return _is_option(option) and option.lstrip("-") == self.wrong.lstrip("-")
+
     def _swap_in(self, new: Sequence[str]) -> list[str]:
         """The words with others in the place of the wrong ones."""
         return [*self.words[: self.start], *new, *self.words[self.end :]]
@@ -142,7 +148,7 @@ class Mistake:
         file = remedy[0].partition(":")[0]
         if file in others and len(remedy) == 1:
             yield [remedy[0] if word == file else word for word in others]
-        elif len(remedy) == 1 and not self.is_unknown:
+        elif len(remedy) == 1 and not self._names_option:
             yield self._replace(remedy[0])
 
 
@@ -197,7 +203,7 @@ def with_whole_command(text: str, verb: str, words: Sequence[str], check: Check)
         return text
     plain = "; ".join(message.rstrip(".") for message in messages[:2])
     plain = plain if len(plain) <= LONGEST_TEXT else messages[0].rstrip(".")
-    if corrected.leaves_out and messages[0].count("`") > 2:
+    if corrected.leaves_out:
         return f"{plain}; without it: `{command}`"
     return f"{plain} Type `{command}`" if plain[-1] == "?" else f"{plain}; type `{command}`"
 

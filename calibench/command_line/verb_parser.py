@@ -324,6 +324,8 @@ class VerbParser(argparse.ArgumentParser):
         first_word = "".join(self._words[:1])
         allowed = self._positional[0].type.option.allowed_values if self._positional else [""]
         fits = first_word in allowed if allowed else not first_word.startswith("-")
+        typed = {option, *other_names, *self._words}
+        fits = fits or typed.issuperset(part for part in parts if part.startswith("-"))
         words = [*self._words]
         if not fits and (meant := synonym_word(first_word, allowed)):
             fits, words[0] = True, meant

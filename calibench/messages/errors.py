@@ -121,6 +121,7 @@ def no_file(path: Path, remedy: str = "") -> FileNotFoundError:
     words = (path.name.lower(), path.stem.lower())
     same = [name for name in names if name.lower() in words or Path(name).stem.lower() in words]
     names_by_stem = {Path(name).stem: name for name in names}
+    same = same or [name for name in names if _words(Path(name).stem) == _words(path.stem)]
     same.sort(key=lambda name: Path(name).suffix.lower() != path.suffix.lower())
     close = same or [
         names_by_stem[stem] for stem in difflib.get_close_matches(path.stem, names_by_stem, 3, 0.7)
@@ -133,6 +134,11 @@ def no_file(path: Path, remedy: str = "") -> FileNotFoundError:
     near = did_you_mean(close) or describe_searched_folder(path)
     remedy = f"; {remedy}" if remedy and not close else ""
     return FileNotFoundError(f"there is no file {path}{near}{remedy}")
+
+
+def _words(stem: str) -> list[str]:
+    """The words of the name of a file in alphabetical order, whatever is between them."""
+    return sorted(re.split(r"[^a-z0-9]+", stem.lower()))
 
 
 def describe_searched_folder(path: Path) -> str:

@@ -30,7 +30,7 @@ def _describe_entry_point(key: str, path: str) -> str:
     """`module:Class`, as entry points have it."""
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", path):
         return ""
-    return f"no class `{path}`: write a class of your own as `{path.replace(':', '.')}`."
+    return f"no class `{path}`: write a class of your own as `{path.replace('.py:', ':').replace(':', '.')}`."
 
 
 def _describe_library_path(key: str, path: str) -> str:
