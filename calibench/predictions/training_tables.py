@@ -76,7 +76,7 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     elif (
         (
             (len(numeric) > (1 if labels else 2) and len(numeric) != len(classes))
-            or _holds_inputs(columns)
+            or _holds_counts(columns)
         )
         and not columns_of_one_beginning(others)
         and any((column.abs() > 1).any() for column in numeric)
@@ -98,15 +98,11 @@ def describe_training_table(table: TableFile, path: Path) -> str:
     )
 
 
-def _holds_inputs(columns: Sequence[Any]) -> bool:
-    """Whether there are categories in words, or counts, among two columns or more: no scores of classes."""
-    words = [column for column in columns if as_numbers(column).notna().mean() <= 0.5]
-    counts = [
-        column
-        for column in map(as_numbers, columns)
-        if column.nunique() > 2 and (column % 1 == 0).all()
-    ]
-    return len(columns) > 1 and bool(words or counts) and len(counts) < len(columns)
+def _holds_counts(columns: Sequence[Any]) -> bool:
+    """Whether whole numbers of more than two values stand beside other columns: no scores of classes."""
+    numbers = [as_numbers(column) for column in columns]
+    counts = [column for column in numbers if column.nunique() > 2 and (column % 1 == 0).all()]
+    return 0 < len(counts) < len(columns)
 
 
 def _holds_classes(column: Any, names: Sequence[str]) -> bool:

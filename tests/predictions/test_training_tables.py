@@ -90,3 +90,28 @@ def test_columns_of_text_beside_labels_are_named() -> None:
     frame = scored_frame()
     with pytest.raises(ValueError, match=r"`id`, `species` hold no numbers: .*\['a', 'b', 'c'\]"):
         calibench.evaluate(frame, frame["species"])
+
+
+@pytest.mark.parametrize("columns", [("age", "bmi", "sex", "died"), ("died", "age", "sex", "bmi")])
+def test_counts_beside_measurements_are_inputs(columns: tuple[str, ...], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, 60),
+            "bmi": rng.normal(25, 3, 60).round(1),
+            "sex": ["f", "m"] * 30,
+            "died": rng.integers(0, 2, 60),
+        }
+    )
+    frame[[*columns]].to_csv(tmp_path / "patients.csv", index=False)
+    with command_line_spelling(), pytest.raises(CorruptRun, match="--label died` starts training"):
+        Reader()(str(tmp_path / "patients.csv"))
+
+
+def test_logits_beside_a_text_are_no_inputs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["cat", "dog", "emu"])
+    frame["fold"], frame["label"] = ["a", "b"] * 30, rng.integers(7, 10, 60)
+    frame.to_csv(tmp_path / "logits.csv", index=False)
+    with pytest.raises(CorruptRun, match=r"say `scores=\"logits\"` if these are logits"):
+        Reader()(str(tmp_path / "logits.csv"))
