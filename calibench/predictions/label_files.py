@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -220,9 +221,24 @@ def refuse_labels_as_model(files: Sequence[str]) -> None:
     if sum(only_labels) == 1:
         labels, scores = files[only_labels.index(True)], files[only_labels.index(False)]
         _refuse_classes(Path(scores))
+        if _has_labels(Path(scores)):
+            raise UsageError(
+                f"`{labels}` holds only labels, and `{scores}` has its own: leave it out."
+            )
         raise UsageError(
             f"`{labels}` holds only labels: scores and labels are one word `{scores}:{labels}`."
         )
+
+
+def _has_labels(path: Path) -> bool:
+    """Whether a file of scores has an array or a column of labels; false for one that cannot be opened."""
+    names: Sequence[str] = ()
+    with suppress(OSError, ValueError, BadZipFile):
+        if path.suffix.lower() == ".npz":
+            names = [Path(name).stem for name in ZipFile(path).namelist()]
+        elif table_kind(path) in TABLE_KINDS:
+            names = open_table(path, is_silent=True).names
+    return any(name.lower() in (*LABELS, *LABEL_NAMES) for name in names)
 
 
 def _describe_left_out(names: Sequence[str]) -> str:
