@@ -136,14 +136,18 @@ class Mistake:
         return [_replace_part(word, self.wrong, name) for word in self.words]
 
     def _type(self, remedy: list[str]) -> Iterator[list[str]]:
-        """The words with what a message says to type, in the place of the wrong ones or at the end."""
+        """The words with what a message says to type, in the place of the wrong ones, or at the end before a value."""
         others = self._swap_in([])
         if remedy[0].startswith("-"):
             if self.words[self.start - 1 : self.start] == remedy[:1]:
                 yield [*self.words[: self.start - 1], *remedy, *self.words[self.end :]]
             elif not {*remedy} <= {*others}:
                 yield self._swap_in(remedy)
-                yield [*others, *remedy]
+                if not all(map(_is_option, self.words[self.end : self.end + 1])):
+                    yield [
+                        *others,
+                        *remedy,
+                    ]  # where an option would take the next word as its value
             return
         file = remedy[0].partition(":")[0]
         if file in others and len(remedy) == 1:
@@ -166,10 +170,9 @@ def _is_option(word: str) -> bool:
 
 def _find(words: Sequence[str], part: str) -> int:
     """The place of a word, an option with or without dashes, or a value between commas; -1 if it is not there."""
-    places = enumerate(words)
-    names = (part, f"--{part}")
-    exact = (place for place, word in places if word.partition("=")[0] in names or word == part)
-    inside = (place for place, word in enumerate(words) if _replace_part(word, part, "") != word)
+    places, names = range(len(words)), (part, f"--{part}")
+    exact = (n for n in places if words[n] == part or words[n].partition("=")[0] in names)
+    inside = (n for n in places if _replace_part(words[n], part, "") != words[n])
     return next(exact, next(inside, -1))
 
 

@@ -430,11 +430,12 @@ def rank_predictions(
     with loading():
         from calibench.ranking.models import rank_models
         from calibench.verbs.evaluate import evaluate
-    sources = {name: sources_of(name, test)[0] for name, test in models.items()}
-    if not sources or any(len(sources_of(name, test)) > 1 for name, test in models.items()):
+    parts = {name: sources_of(name, test) for name, test in models.items()}
+    if not parts or any(len(sources) > 1 for sources in parts.values()):
         raise ValueError(
             "`results` has one file, or one pair of scores and labels, for each model."
         )
+    sources = {name: source for name, (source,) in parts.items()}
     check_same_labels(sources, **reading)
     reports = {
         name: evaluate(

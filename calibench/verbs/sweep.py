@@ -430,8 +430,8 @@ def _refuse_benchmark_as_key(compared: Compared, keys: Options) -> None:
     name = dict(keys).get("benchmark")
     if not compared.benchmarks and name in list_configuration_files():
         raise UsageError(
-            f"unknown option {spell_argument('benchmark')}: a benchmark is a word of its own, `{name}`, and beside one "
-            "it is its name in tables."
+            f"unknown option {spell_argument('benchmark')}: a benchmark is a word of its own, `{name}`; "
+            "the option names it in tables."
         )
 
 

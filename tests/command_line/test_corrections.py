@@ -76,6 +76,31 @@ def test_all_mistakes_are_corrected_until_the_verb_takes_the_words(
     assert "(see" not in text
 
 
+def test_each_mistake_is_checked_once_where_nothing_can_be_corrected() -> None:
+    checked = []
+
+    def check(words: Sequence[str]) -> None:
+        checked.append(words)
+        wrong = next((word for word in words if word in ("--a", "--b", "--c", "--d")), "")
+        raise ValueError(
+            f"unknown option `{wrong}`: `--x{wrong} 1`" if wrong else "there is no data"
+        )
+
+    words = ["--a", "1", "--b", "1", "--c", "1", "--d", "1"]
+    assert mend("unknown option `--a`: `--x--a 1`", words, check)[1] == []
+    assert len(checked) == 4
+
+
+def test_what_would_be_taken_as_a_value_stands_before_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").touch()
+    text = "unknown option `--gini`: `--metrics auc` adds it"
+    written = [" ".join(words) for words, _ in corrections(text, ["--gini", "t"])]
+    assert written == ["--metrics auc t", "t --metrics auc"]
+
+
 def test_files_that_were_typed_stand_in_the_commands_of_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
